@@ -201,7 +201,8 @@ impl Coordinator {
 
     /// Returns a job as clients see it.
     pub fn job_message(&self, job: &JobId) -> Result<proto::pb::Job> {
-        Ok(self.cluster().job(job)?.to_message())
+        let cluster = self.cluster();
+        Ok(cluster.message_of(Instant::now(), cluster.job(job)?))
     }
 }
 

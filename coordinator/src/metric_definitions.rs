@@ -53,7 +53,12 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         "Shards assigned to another worker or process, or withdrawn",
     ),
     metric(WORKERS_ALIVE, Kind::Gauge, Unit::Count, "Workers whose lease has not ended"),
-    metric(SHARDS_UNREADY, Kind::Gauge, Unit::Count, "Shards of jobs that no worker serves now"),
+    metric(
+        SHARDS_UNREADY,
+        Kind::Gauge,
+        Unit::Count,
+        "Shards that no live worker serves now: its owner is gone, or not ready",
+    ),
     metric(CHECKPOINT_SECONDS, Kind::Histogram, Unit::Seconds, "Time that a whole checkpoint of a job took"),
     metric(CHECKPOINT_BYTES, Kind::Gauge, Unit::Bytes, "Size of the last checkpoint written"),
     metric(
@@ -87,7 +92,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Unit::Count,
         "Workers that sent no heartbeat for the time of a lease",
     ),
-    metric(SHARDS, Kind::Gauge, Unit::Count, "Shards of jobs that are served"),
+    metric(SHARDS, Kind::Gauge, Unit::Count, "Shards of running and finished jobs, served or not"),
     metric(
         JOBS,
         Kind::Gauge,

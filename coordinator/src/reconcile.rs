@@ -121,7 +121,8 @@ fn record_gauges(cluster: &Cluster, now: Instant) {
     let served = || cluster.jobs().filter(|view| view.is_served());
     let shards = || served().flat_map(|view| view.shards.iter().map(move |shard| (view, shard)));
     gauge!(SHARDS).set(shards().count() as f64);
-    gauge!(SHARDS_UNREADY).set(shards().filter(|(view, shard)| !view.is_covered(shard)).count() as f64);
+    gauge!(SHARDS_UNREADY)
+        .set(shards().filter(|(view, shard)| !cluster.is_covered(now, view, shard)).count() as f64);
     use ledger::JobState::{Destroyed, Finished, Running};
     for (state, name) in [(Running, "running"), (Finished, "finished"), (Destroyed, "destroyed")] {
         let count = cluster.jobs().filter(|view| view.record.state == state).count();

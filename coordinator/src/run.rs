@@ -150,6 +150,7 @@ fn status_sources(coordinator: &Arc<Coordinator>) -> (StatusReport, Extras) {
     let extras = Extras {
         page: Some(text_of(coordinator, Coordinator::page)),
         series: Some(text_of(coordinator, Coordinator::job_metrics)),
+        remarks: Some(text_of(coordinator, Coordinator::readiness_remarks)),
     };
     (Arc::new(status), extras)
 }

@@ -20,12 +20,27 @@ impl Coordinator {
             "stream_version": plan::STREAM_VERSION,
             "checkpoints_on": self.checkpoint_store().is_some(),
             "workers": workers(&cluster, now),
-            "jobs": cluster.jobs().map(|view| self.job_status(view)).collect::<Vec<_>>(),
+            "jobs": cluster.jobs().map(|view| self.job_status(&cluster, view, now)).collect::<Vec<_>>(),
         })
     }
 
-    fn job_status(&self, view: &JobView) -> Value {
-        let mut status = job(view);
+    /// Returns what `/readyz` adds while shards are not served. The coordinator is ready all the same: workers must find it
+    /// to take them.
+    pub fn readiness_remarks(&self) -> String {
+        let now = Instant::now();
+        let cluster = self.cluster();
+        let jobs = cluster.jobs().filter(|view| view.is_served());
+        let reasons: Vec<_> = jobs
+            .flat_map(|view| view.shards.iter().map(move |shard| (view, shard)))
+            .map(|(view, shard)| cluster.reason_unserved(now, view, shard))
+            .collect();
+        let unserved: Vec<_> = reasons.iter().flatten().collect();
+        let Some(first) = unserved.first() else { return String::new() };
+        format!("{} of {} shards are not served: {first}\n", unserved.len(), reasons.len())
+    }
+
+    fn job_status(&self, cluster: &Cluster, view: &JobView, now: Instant) -> Value {
+        let mut status = job(cluster, view, now);
         status["privacy"] = self.privacy_meter().privacy(&view.record.job, self.settings().report_delta);
         status
     }
@@ -53,7 +68,7 @@ fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
     cluster.members.all_live(now).map(row).collect()
 }
 
-fn job(view: &JobView) -> Value {
+fn job(cluster: &Cluster, view: &JobView, now: Instant) -> Value {
     let record = &view.record;
     json!({
         "job": record.job,
@@ -66,19 +81,21 @@ fn job(view: &JobView) -> Value {
         "rows_bound": view.bound.rows_bound,
         "next_row": view.bound.next_row,
         "newest_checkpoint": view.checkpoints.first().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),
-        "shards": view.shards.iter().map(|it| shard(view, it)).collect::<Vec<_>>(),
+        "shards": view.shards.iter().map(|it| shard(cluster, view, it, now)).collect::<Vec<_>>(),
     })
 }
 
-fn shard(job: &JobView, view: &ShardView) -> Value {
+fn shard(cluster: &Cluster, job: &JobView, view: &ShardView, now: Instant) -> Value {
     let report = view.last_report.as_ref();
+    let reason = cluster.reason_unserved(now, job, view);
     json!({
         "shard": view.record.shard,
         "start": view.record.range.start,
         "end": view.record.range.end,
         "epoch": view.record.epoch,
         "owner": view.record.owner,
-        "ready": job.is_covered(view),
+        "ready": reason.is_none(),
+        "reason": reason,
         "prepared_by": view.standby.as_ref().map(|standby| &standby.worker),
         "unplaced": view.is_unschedulable,
         "next_row": report.map(|report| report.next_row),

@@ -138,8 +138,18 @@ impl Coordinator {
         self.send_reports(name, process, &reports)
     }
 
+    /// Returns where the routes lead. What is shown as served must be what routes lead to.
     fn endpoints(&self) -> Vec<Option<String>> {
-        self.routing(&job()).unwrap().routes.into_iter().map(|route| route.endpoint).collect()
+        let routes = self.routing(&job()).unwrap().routes;
+        let shown = self.job_message(&job()).unwrap();
+        let unserved: std::collections::BTreeSet<_> =
+            routes.iter().filter(|route| route.endpoint.is_none()).map(|route| route.range.start).collect();
+        let is_served = |shard: &ShardRecord| {
+            !unserved.iter().any(|start| (shard.range.start..shard.range.end).contains(start))
+        };
+        let served = self.shard_records().iter().filter(|shard| is_served(shard)).count();
+        assert_eq!(shown.shards_ready as usize, served, "{routes:?}");
+        routes.into_iter().map(|route| route.endpoint).collect()
     }
 
     fn shard_records(&self) -> Vec<ShardRecord> {

@@ -60,6 +60,21 @@ impl CoordinatorArg {
 }
 
 impl AccessArgs {
+    /// Returns what a command shows to a coordinator, without any secret.
+    pub fn shown(&self) -> String {
+        let certificate = self.tls_cert.as_ref().map(|file| format!("the certificate {}", file.display()));
+        let certificate = certificate
+            .or_else(|| self.tls_dir.as_ref().map(|dir| format!("the certificate in {}", dir.display())));
+        let token = self.token_file.as_ref().map(|file| format!("the token in {}", file.display()));
+        let token =
+            token.or_else(|| self.token_command.as_ref().map(|_| "the token of --token-command".to_owned()));
+        match (certificate, token) {
+            (Some(certificate), Some(token)) => format!("{certificate} and {token}"),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => "neither a certificate nor a token".to_owned(),
+        }
+    }
+
     pub async fn dialing(&self) -> anyhow::Result<DialOptions> {
         let Self { tls_dir, tls_ca, tls_cert, tls_key, .. } = self.clone();
         let files = TlsFiles::choose(tls_dir, tls_ca, tls_cert, tls_key)?;

@@ -26,8 +26,19 @@ fn put_text_below_flags(command: clap::Command) -> clap::Command {
     if command.has_subcommands() {
         command.mut_subcommands(put_text_below_flags)
     } else {
-        command.next_line_help(true)
+        command.next_line_help(true).mut_args(take_negative_values)
     }
+}
+
+/// Lets every flag take a negative value, so that the error is about the value and names the flag.
+fn take_negative_values(flag: clap::Arg) -> clap::Arg {
+    if !flag.get_action().takes_values() || flag.is_positional() {
+        return flag;
+    }
+    let of_text = ["DURATION", "A..B", "BYTES"];
+    let names = flag.get_value_names().unwrap_or_default();
+    let is_text = names.iter().any(|name| of_text.contains(&name.as_str()));
+    if is_text { flag.allow_hyphen_values(true) } else { flag.allow_negative_numbers(true) }
 }
 
 #[derive(Debug, Subcommand)]

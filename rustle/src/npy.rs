@@ -2,40 +2,40 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
-use tempfile::NamedTempFile;
+
+use crate::out_file::{Access, OutFile};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Bytes to a multiple of which a header is padded.
 const ALIGNMENT: usize = 64;
 
-/// Writes rows to a temporary file beside the target, which appears with [`NpyWriter::finish`]. Only the owner can
-/// access the file: noise is as secret as what it hides.
+/// Writes rows to a file that appears with [`NpyWriter::finish`], or through a device, a pipe or standard output. Only the
+/// owner can access a file: noise is as secret as what it hides.
 #[derive(Debug)]
 pub struct NpyWriter {
-    path: PathBuf,
-    file: BufWriter<NamedTempFile>,
+    shown: String,
+    file: BufWriter<OutFile>,
     hash: Sha256,
     left: u64,
 }
 
 impl NpyWriter {
-    /// Creates the temporary file. Error: the folder can't be written.
+    /// Opens the target and reserves its room. Errors: the target can't be written, the disk is too full.
     pub fn create(path: &Path, rows: u64, coordinates: u64) -> anyhow::Result<Self> {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let named = || format!("write {}", path.display());
-        // A killed process leaves its temporary file behind, under a name that explains it.
-        let mut temporary = tempfile::Builder::new();
-        let temporary = temporary.prefix(".noise-").suffix(".partial");
-        let temporary = temporary.tempfile_in(parent.unwrap_or(Path::new("."))).with_context(named)?;
-        let mut file = BufWriter::with_capacity(1 << 20, temporary);
-        file.write_all(&header(rows, coordinates)).with_context(named)?;
         let left = rows.checked_mul(coordinates).context("more numbers than a file can hold")?;
-        Ok(Self { path: path.to_owned(), file, hash: Sha256::new(), left })
+        let header = header(rows, coordinates);
+        let bytes = left.checked_mul(4).and_then(|bytes| bytes.checked_add(header.len() as u64));
+        let target = OutFile::open(path, Access::Owner)?;
+        target.reserve(bytes.context("more numbers than a file can hold")?)?;
+        let shown = format!("write {}", path.display());
+        let mut file = BufWriter::with_capacity(1 << 20, target);
+        file.write_all(&header).with_context(|| shown.clone())?;
+        Ok(Self { shown, file, hash: Sha256::new(), left })
     }
 
     /// Appends numbers. Errors: more of them than the shape holds, or a full disk.
@@ -48,18 +48,16 @@ impl NpyWriter {
             words.iter_mut().zip(part).for_each(|(word, value)| *word = value.to_le_bytes());
             let bytes = &bytes[..part.len() * 4];
             self.hash.update(bytes);
-            self.file.write_all(bytes).with_context(|| format!("write {}", self.path.display()))?;
+            self.file.write_all(bytes).with_context(|| self.shown.clone())?;
         }
         Ok(())
     }
 
     /// Moves the complete file to its target and returns the SHA-256 of its numbers without the header.
     pub fn finish(self) -> anyhow::Result<[u8; 32]> {
-        ensure!(self.left == 0, "{} numbers are missing from {}", self.left, self.path.display());
-        let named = || format!("write {}", self.path.display());
-        let file = self.file.into_inner().map_err(|error| error.into_error()).with_context(named)?;
-        file.as_file().sync_all().with_context(named)?;
-        file.persist(&self.path).map_err(|error| error.error).with_context(named)?;
+        ensure!(self.left == 0, "{}: {} numbers are missing", self.shown, self.left);
+        let file = self.file.into_inner().map_err(|error| error.into_error()).with_context(|| self.shown)?;
+        file.finish()?;
         Ok(self.hash.finalize().into())
     }
 }

@@ -1,13 +1,14 @@
 //! Answers on standard output, as a table or one JSON object; everything else on standard error.
 
 use std::fmt::Display;
-use std::io::Write;
 use std::process::ExitCode;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
+
+use crate::streams;
 
 /// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +58,28 @@ pub fn bad_use(message: impl Display) -> anyhow::Error {
     BadUse(message.to_string()).into()
 }
 
-/// Prints the error on standard error. Returns the exit status: 2 for [`BadUse`], else 1.
+/// Prints the error on standard error. Returns the exit status: 2 for [`BadUse`], else 1. A reader that has seen enough,
+/// such as `head`, is no error: nothing is printed, and the status is 0.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    // A closed standard error leaves only the exit status.
-    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    if streams::reader_left() {
+        return ExitCode::SUCCESS;
+    }
+    streams::note(format_args!("error: {}", without_repeats(error)));
     ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
+}
+
+/// Returns the error with its causes. One that an earlier text quotes already is left out.
+fn without_repeats(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(cause.trim_end()) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// The output of a command: names and values, in the order of reading.
@@ -87,10 +105,7 @@ impl Answer {
             Format::Json => serde_json::to_string(self)?,
             Format::Table => self.table().to_string(),
         };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{text}")?;
-        out.flush()?;
-        Ok(())
+        streams::line(text)
     }
 
     fn table(&self) -> Table {

@@ -200,7 +200,7 @@ fn the_command_line_goes_back_and_shows_the_chain() {
     };
     let on = |word: &'static str| vec!["job", word, "--coordinator", &url, "--job", "back"];
     let cursor = run(&on("cursor"))["cursor"].as_str().unwrap().to_owned();
-    let rewound = run(&[&on("rewind")[..], &["--to-row", "2"]].concat());
+    let rewound = run(&[&on("rewind")[..], &["--to-row", "2", "--yes"]].concat());
     assert_eq!((&rewound["branch"], &rewound["lineage"]), (&1.into(), &"0..2=0,2..=1".into()));
     let resumed = run(&[&on("resume")[..], &["--cursor", &cursor]].concat());
     assert_eq!((&resumed["branch"], &resumed["lineage"]), (&2.into(), &"0..4=0,4..=2".into()));

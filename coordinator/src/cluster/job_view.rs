@@ -57,6 +57,7 @@ pub struct ShardView {
     pub record: ShardRecord,
     /// The process that holds the lease; `None` if the lease is from before this coordinator started.
     pub holder: Option<Incarnation>,
+    /// Whether its holder reported it ready. It is served only while the holder also lives (`Cluster::is_covered`).
     pub is_ready: bool,
     pub last_report: Option<LeaseReport>,
     /// The process that takes the shard over once it is ready there.
@@ -119,11 +120,6 @@ impl JobView {
         range.len().saturating_mul(self.summary.map_or(0, |summary| summary.memory_per_coordinate()))
     }
 
-    /// Returns whether the shard is served, by its owner or still by an owner before.
-    pub fn is_covered(&self, shard: &ShardView) -> bool {
-        shard.is_ready || self.superseded.over(shard.record.range).next().is_some()
-    }
-
     /// Drops every preparation and every superseded lease.
     pub fn forget_handovers(&mut self) {
         self.pending = None;
@@ -154,8 +150,8 @@ impl JobView {
         }
     }
 
-    /// Returns the job as clients see it.
-    pub fn to_message(&self) -> pb::Job {
+    /// Returns the job as clients see it, with the number of its shards that are served now.
+    pub fn to_message(&self, shards_ready: u32) -> pb::Job {
         let record = &self.record;
         let state = match record.state {
             JobState::Running => pb::JobState::Running,
@@ -171,7 +167,7 @@ impl JobView {
             mechanism: record.mechanism.clone(),
             plan_digest: record.plan_digest.to_vec(),
             shards: record.shards,
-            shards_ready: self.shards.iter().filter(|shard| self.is_covered(shard)).count() as u32,
+            shards_ready,
             rows_bound: self.bound.rows_bound,
             next_row: self.bound.next_row,
             lineage: (&record.lineage).into(),

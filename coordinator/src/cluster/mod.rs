@@ -13,6 +13,7 @@ mod leases;
 mod membership;
 mod ownership;
 mod reports;
+mod served;
 mod stragglers;
 mod superseded;
 mod watermarks;

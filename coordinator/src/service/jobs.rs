@@ -59,7 +59,9 @@ impl Coordinator {
 
     /// Returns all jobs, by name.
     pub fn list_jobs(&self) -> Vec<pb::Job> {
-        self.cluster().jobs().map(JobView::to_message).collect()
+        let now = Instant::now();
+        let cluster = self.cluster();
+        cluster.jobs().map(|view| cluster.message_of(now, view)).collect()
     }
 
     /// Finishes a job: no more rows are bound, and those bound are still served.
@@ -68,9 +70,8 @@ impl Coordinator {
         let record = self.set_state(&job, JobState::Finished).await?;
         info!(%job, "job finished");
         let mut cluster = self.cluster();
-        let view = cluster.job_mut(&job)?;
-        view.record = record;
-        Ok(view.to_message())
+        cluster.job_mut(&job)?.record = record;
+        Ok(cluster.message_of(Instant::now(), cluster.job(&job)?))
     }
 
     /// Destroys a job. Once the ledger has recorded it nothing of the job is released; the rest is tidying up.
@@ -123,7 +124,7 @@ impl Coordinator {
             return Err(ServiceError::RangeBeyondDimension { start, end, dimension });
         }
         view.hints = hints;
-        let message = view.to_message();
+        let message = cluster.message_of(Instant::now(), cluster.job(job)?);
         drop(cluster);
         self.trigger_reconcile();
         Ok(message)

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::format::{bytes_cell, cell, count, rounded_up};
+use super::format::{bytes_cell, cell, count, escape_html, rounded_up};
 use super::{badge, table};
 use crate::privacy_meter::JobHistory;
 
@@ -22,7 +22,7 @@ pub fn section(status: &Value, history: Option<&JobHistory>) -> String {
     let _ = writeln!(text, "<dl>{}</dl>", facts(status, history).join(""));
     let shards = status["shards"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !shards.is_empty() {
-        let head = ["shard", "coordinates", "worker", "ready", "made to row", "epoch", "state", "rows kept"];
+        let head = ["shard", "coordinates", "worker", "served", "made to row", "epoch", "state", "rows kept"];
         let _ = write!(text, "<h3>Shards</h3>\n{}", table(&head, shards, shard));
     }
     text.push_str("</section>\n");
@@ -104,7 +104,10 @@ fn shard(shard: &Value) -> Vec<String> {
         cell(&shard["shard"]),
         range,
         cell(&shard["owner"]),
-        badge(if is_ready { "yes" } else { "no" }, is_ready),
+        match shard["reason"].as_str() {
+            Some(reason) => format!("{} {}", badge("no", false), escape_html(reason)),
+            None => badge(if is_ready { "yes" } else { "no" }, is_ready),
+        },
         cell(&shard["next_row"]),
         cell(&shard["epoch"]),
         bytes_cell(&shard["state_bytes"]),

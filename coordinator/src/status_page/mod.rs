@@ -13,6 +13,8 @@ use format::{cell, count, escape_html};
 
 /// Lines that a table shows; `/status` has all.
 const MAX_LINES: usize = 200;
+/// Reasons for shards that are not served which the head of the page names.
+const MAX_REASONS: usize = 4;
 const STYLE: &str = include_str!("style.css");
 
 impl Coordinator {
@@ -72,10 +74,16 @@ fn head(status: &Value, workers: usize, jobs: &[Value]) -> String {
         0 => badge("all shards served", true),
         count => badge(&format!("{count} shards not served"), false),
     };
+    let reasons: std::collections::BTreeSet<_> =
+        unready.iter().filter_map(|shard| shard["reason"].as_str()).collect();
+    let reasons = reasons.iter().take(MAX_REASONS).map(|reason| {
+        format!("<p>Not served: {}. <a href=\"/status\">Which shards</a></p>\n", escape_html(reason))
+    });
+    let reasons: String = reasons.collect();
     let checkpoints = if status["checkpoints_on"] == Value::Bool(true) { "on" } else { "off" };
     format!(
         "<h1>Rustle {state}</h1>\n<p class=\"quiet\">version {}, coordinator epoch {}, checkpoints {checkpoints} · {} \
-         workers, {} of {} shards served · <a href=\"/status\">status as JSON</a>, <a href=\"/metrics\">metrics</a></p>\n",
+         workers, {} of {} shards served · <a href=\"/status\">status as JSON</a>, <a href=\"/metrics\">metrics</a></p>\n{reasons}",
         env!("CARGO_PKG_VERSION"),
         cell(&status["coordinator_epoch"]),
         count(workers as u64),

@@ -42,6 +42,8 @@ pub struct Extras {
     pub page: Option<Text>,
     /// Series that live as long as what they are of, in Prometheus' text format, after the recorder's own.
     pub series: Option<Text>,
+    /// What the body of a ready `/readyz` adds, such as shards that no worker serves, without making it unready.
+    pub remarks: Option<Text>,
 }
 
 /// The policy of [`Extras::page`]: whatever a name on it may hold, nothing runs and nothing is loaded.
@@ -126,7 +128,10 @@ async fn page(State(endpoint): State<MetricsEndpoint>) -> Response {
 
 async fn ready(State(endpoint): State<MetricsEndpoint>) -> Response {
     match endpoint.readiness.check() {
-        Ok(()) => "ready\n".into_response(),
+        Ok(()) => {
+            let remarks = endpoint.extras.remarks.as_ref().map_or(String::new(), |remarks| remarks());
+            format!("ready\n{remarks}").into_response()
+        }
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")).into_response(),
     }
 }
@@ -163,6 +168,7 @@ mod tests {
             extras: Extras {
                 page: Some(Arc::new(|| "<p>three shards</p>".into())),
                 series: Some(Arc::new(|| "rustle_job_rows_bound{job=\"j\"} 3\n".into())),
+                remarks: Some(Arc::new(|| "1 of 3 shards is not served\n".into())),
             },
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -210,7 +216,11 @@ mod tests {
         assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("starting"), "{refused}");
         assert!(get(running.address, "/livez").await.starts_with("HTTP/1.1 200"));
         running.readiness.set_ready();
-        assert!(get(running.address, "/readyz").await.starts_with("HTTP/1.1 200"));
+        let ready = get(running.address, "/readyz").await;
+        assert!(
+            ready.starts_with("HTTP/1.1 200") && ready.contains("1 of 3 shards is not served"),
+            "{ready}"
+        );
     }
 
     #[tokio::test]

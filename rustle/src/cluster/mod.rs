@@ -5,6 +5,7 @@
 mod new_ledger;
 mod options;
 mod process;
+mod watch;
 
 use std::{
     fmt,
@@ -24,6 +25,7 @@ use crate::commands::certs::folder;
 pub use new_ledger::begin_ledger;
 pub use options::ClusterOptions;
 pub use process::Process;
+pub use watch::{EndedProcess, Member};
 
 /// Maximum time for a worker to hand over its shards and then end its streams.
 const WORKER_STOP: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -87,8 +87,18 @@ impl Process {
         state.is_some_and(|state| state != 'Z' && state != 'X')
     }
 
+    /// Returns the status of a process that has ended; `None` while it runs.
+    pub fn exit_status(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        self.child.try_wait().with_context(|| format!("look after {}", self.name))
+    }
+
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// Returns the last lines of its log.
+    pub fn log_tail(&self, lines: usize) -> String {
+        tail(&self.log, lines)
     }
 
     pub fn kill(mut self) -> anyhow::Result<()> {
@@ -104,7 +114,7 @@ impl Process {
         while Instant::now() < deadline {
             match self.child.try_wait()? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => bail!("{} ended with {status}:\n{}", self.name, tail(&self.log)),
+                Some(status) => bail!("{} ended with {status}:\n{}", self.name, tail(&self.log, TAIL)),
                 None => thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -126,16 +136,16 @@ fn wait_until_ready(name: &str, child: &mut Child, path: &Path, log: &Path) -> a
             return serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()));
         }
         if let Some(status) = child.try_wait()? {
-            bail!("{name} ended with {status} before it listened:\n{}", tail(log));
+            bail!("{name} ended with {status} before it listened:\n{}", tail(log, TAIL));
         }
         thread::sleep(Duration::from_millis(5));
     }
-    bail!("{name} did not listen within {START:?}:\n{}", tail(log))
+    bail!("{name} did not listen within {START:?}:\n{}", tail(log, TAIL))
 }
 
 /// Returns the end of a log, which usually has the reason of a failure.
-fn tail(log: &Path) -> String {
+fn tail(log: &Path, count: usize) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL)..].join("\n")
+    lines[lines.len().saturating_sub(count)..].join("\n")
 }

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use accounting::{Account, Event, Report, gaussian, pld, zcdp};
 use clap::{Args, Subcommand};
-use plan::Plan;
 use strategy::{Sensitivity, Tree};
 
 use self::sampled::{BandMf, Poisson, Relation, UserLevel};
 use super::errors::from_accounting;
 use super::setting::ParticipationArgs;
 use super::{b_min_sep, balls_in_bins, monte_carlo};
+use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 
@@ -181,7 +181,7 @@ fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> an
 }
 
 fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let n = plan.iterations();
     let rule = plan.participation();
     let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;

@@ -8,6 +8,7 @@ use plan::Plan;
 
 use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
+use crate::commands::plan_file;
 use crate::output::{Answer, bad_use};
 
 /// A plan under b-min-sep sampling: a record that joins a round skips the next B−1.
@@ -34,7 +35,7 @@ impl Shape for BMinSepArgs {
     type Mechanism = BMinSep;
 
     fn question(&self) -> anyhow::Result<(Plan, BMinSep)> {
-        let plan = Plan::from_path(&self.plan)?;
+        let plan = plan_file::read(&self.plan)?;
         let strategy = plan.running_strategy().map_err(bad_use)?;
         let Self { min_sep, sampling_probability, warm_start, .. } = *self;
         let mechanism = BMinSep::new(&strategy, plan.iterations(), min_sep, sampling_probability, warm_start)

@@ -8,6 +8,7 @@ use plan::Plan;
 
 use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
+use crate::commands::plan_file;
 use crate::output::{Answer, bad_use};
 
 /// A plan under balls-in-bins sampling: each record is in one random batch per epoch.
@@ -31,7 +32,7 @@ impl Shape for BallsInBinsArgs {
     type Mechanism = BallsInBins;
 
     fn question(&self) -> anyhow::Result<(Plan, BallsInBins)> {
-        let plan = Plan::from_path(&self.plan)?;
+        let plan = plan_file::read(&self.plan)?;
         let batches = self.batches_per_epoch;
         let epochs = self.epochs;
         let rows = plan.iterations();

@@ -1,17 +1,17 @@
 //! `rustle batches`: the records of every round's batch, as JSON lines.
 
 use std::fs;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use batches::{Batches, Population, Rounds, Seed, Users};
-use tempfile::NamedTempFile;
 
 use self::scheme::SchemeArgs;
 use super::harden::harden;
 use crate::key_file;
+use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 use crate::values::Span;
@@ -38,7 +38,7 @@ pub struct BatchesArgs {
     /// Rounds a..b, counted from 0 [default: all]
     #[arg(long, value_name = "A..B")]
     rounds: Option<Span>,
-    /// File to write, mode 0600, or - for standard output
+    /// File to write, mode 0600; - for standard output
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -51,14 +51,16 @@ pub fn run(args: &BatchesArgs, format: Format) -> anyhow::Result<ExitCode> {
     let batches = Batches::new(scheme, population, args.iterations, seed).map_err(bad_use)?;
     let range = args.rounds.clone().map_or(0..args.iterations, |span| span.0);
     let rounds = batches.rounds(range.clone()).map_err(bad_use)?;
+    let named = || format!("write {}", args.out.display());
+    let mut out = OutFile::open(&args.out, Access::Owner)?;
     let bar = Progress::bar(range.end - range.start, "rounds");
-    if args.out == Path::new("-") {
+    let sizes = write(rounds, &mut out, &bar).with_context(named)?;
+    out.finish()?;
+    drop(bar);
+    if out_file::is_stdout(&args.out) {
         // Standard output carries the lines, so no summary follows.
-        write(rounds, io::stdout().lock(), &bar)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let sizes = to_file(rounds, &args.out, &bar)?;
-    drop(bar);
     Answer::new()
         .with("out", args.out.display().to_string())
         .with("rounds", format!("{}..{}", range.start, range.end))
@@ -74,7 +76,9 @@ pub fn run(args: &BatchesArgs, format: Format) -> anyhow::Result<ExitCode> {
 impl BatchesArgs {
     fn population(&self) -> anyhow::Result<Population> {
         let Some(path) = &self.user_sizes else {
-            return Ok(Population::Records(self.population.unwrap_or(0)));
+            let records = self.population.filter(|&records| records > 0);
+            let records = records.ok_or_else(|| bad_use("--population is 0; allowed: 1 or more records"))?;
+            return Ok(Population::Records(records));
         };
         let named = || format!("user sizes {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;
@@ -105,18 +109,6 @@ impl Sizes {
         self.rounds += 1;
         self.total += size;
     }
-}
-
-/// Writes the batches to a file that appears once it is complete. Its mode is 0600: batches are as secret as the seed.
-fn to_file(rounds: Rounds, path: &Path, bar: &Progress) -> anyhow::Result<Sizes> {
-    let named = || format!("batches {}", path.display());
-    ensure!(!path.is_dir(), "{} is a folder; allowed: a file", named());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = NamedTempFile::new_in(folder).with_context(named)?;
-    let sizes = write(rounds, file.as_file(), bar).with_context(named)?;
-    file.as_file().sync_all().with_context(named)?;
-    file.persist(path).with_context(named)?;
-    Ok(sizes)
 }
 
 fn write(rounds: Rounds, out: impl Write, bar: &Progress) -> anyhow::Result<Sizes> {

@@ -9,6 +9,7 @@ use plan::{Coefficients, Plan};
 use proto::NoiseId;
 
 use super::{dimension, harden::harden};
+use crate::commands::plan_file;
 use crate::key_file;
 use crate::output::bad_use;
 
@@ -40,7 +41,7 @@ pub struct Branch {
 impl BranchArgs {
     /// Reads the plan and the key. Errors: a plan, a dimension or a key file that can't be used.
     pub fn open(&self, noise_id: &NoiseId) -> anyhow::Result<Branch> {
-        let plan = Plan::from_path(&self.plan)?;
+        let plan = plan_file::read(&self.plan)?;
         let dimension = dimension::resolve(self.dimension, &plan)?;
         harden()?;
         let context = NoiseContext::new(&plan, dimension, *noise_id.job_nonce.as_bytes())?;

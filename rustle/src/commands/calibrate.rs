@@ -11,6 +11,7 @@ use self::goal::Goal;
 use self::open::{OpenBandMf, OpenPoisson, OpenUserLevel};
 use super::account::TreeShape;
 use super::{b_min_sep, balls_in_bins, monte_carlo};
+use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 
@@ -84,7 +85,7 @@ impl CalibrateCommand {
             Self::Gaussian { sensitivity, goal } => {
                 goal.gaussian("gaussian", Sensitivity { value: sensitivity, exact: true })?
             }
-            Self::Plan { plan, goal } => for_plan(&Plan::from_path(&plan)?, &goal)?,
+            Self::Plan { plan, goal } => for_plan(&plan_file::read(&plan)?, &goal)?,
             Self::Tree { shape, goal } => {
                 let tree = shape.tree()?;
                 let rule = shape.participation.rule()?;

@@ -51,7 +51,7 @@ pub struct Terms {
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = values::duration_in_days)]
     life: Duration,
     /// Trust domain of the identities; the same for a whole cluster
-    #[arg(long, value_name = "NAME", default_value = "rustle")]
+    #[arg(long, value_name = "NAME", default_value = "rustle", value_parser = trust_domain)]
     trust_domain: String,
 }
 
@@ -90,6 +90,14 @@ pub fn folder(role: &Role) -> String {
         Role::Worker(name) => name.clone(),
         role => role.to_string().replace('/', "-"),
     }
+}
+
+fn trust_domain(text: &str) -> Result<String, String> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
+    if (1..=255).contains(&text.len()) && text.bytes().all(is_allowed) {
+        return Ok(text.to_owned());
+    }
+    Err("allowed: 1 to 255 lower-case letters, digits, dots, dashes and underscores".to_owned())
 }
 
 fn parse_role(text: &str) -> Result<Role, String> {

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
+use crate::streams;
+
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct CompletionsArgs {
     /// Shell to complete in
@@ -15,6 +17,6 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "rustle", &mut script);
-    std::io::Write::write_all(&mut std::io::stdout(), &script)?;
+    streams::write(&script)?;
     Ok(ExitCode::SUCCESS)
 }

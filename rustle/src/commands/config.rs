@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::online;
 use crate::output::{Format, bad_use};
+use crate::streams;
 
 /// Show the settings of a process, and where each comes from
 #[derive(Subcommand, Clone, Debug)]
@@ -48,13 +49,13 @@ impl ConfigCommand {
             Process::Worker => worker(&flags)?,
         };
         match format {
-            Format::Json => println!("{}", serde_json::json!({ "settings": settings })),
+            Format::Json => streams::line(serde_json::json!({ "settings": settings }))?,
             Format::Table => {
                 let mut table = online::table(["setting", "value", "from"]);
                 for shown in &settings {
                     table.add_row([&shown.name, shown.value.as_deref().unwrap_or("-"), &shown.source]);
                 }
-                println!("{table}");
+                streams::line(table)?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -62,7 +63,10 @@ impl ConfigCommand {
 }
 
 fn parse(command: Command, flags: &[String]) -> anyhow::Result<ArgMatches> {
-    command.no_binary_name(true).try_get_matches_from(flags).map_err(|error| bad_use(error.render()))
+    command.no_binary_name(true).try_get_matches_from(flags).map_err(|error| {
+        let text = error.render().to_string();
+        bad_use(text.trim_start_matches("error: ").trim_end())
+    })
 }
 
 fn coordinator(flags: &[String]) -> anyhow::Result<Vec<Shown>> {

@@ -1,5 +1,6 @@
 //! `rustle demo`: private training on real data with noise from a local cluster.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ use super::online;
 use crate::demo::{self, DemoOptions, DemoReport};
 use crate::output::Format;
 use crate::progress::Progress;
+use crate::streams;
 
 /// Train with noise from a local cluster, kill a worker, check every bit
 #[derive(Args, Clone, Debug)]
@@ -54,18 +56,22 @@ pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
     drop(progress);
     let report = report?;
     match format {
-        Format::Json => println!("{}", serde_json::to_string(&report)?),
-        Format::Table => print(&report),
+        Format::Json => streams::line(serde_json::to_string(&report)?)?,
+        Format::Table => streams::write(shown(&report).as_bytes())?,
     }
     Ok(if report.bits_agree { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(report: &DemoReport) {
+/// Returns the report as text. Writing to a String can't fail.
+fn shown(report: &DemoReport) -> String {
+    let mut text = String::new();
     let DemoReport { epsilon, delta, dimension, iterations, min_sep, max_participations, .. } = report;
-    println!(
+    let _ = writeln!(
+        text,
         "UCI handwritten digits: {dimension} parameters, {iterations} steps, (ε, δ) = ({epsilon}, {delta:e}),"
     );
-    println!(
+    let _ = writeln!(
+        text,
         "each image takes part {max_participations} times, every {min_sep} steps (min_sep counts j − i)."
     );
     let header =
@@ -81,15 +87,17 @@ fn print(report: &DemoReport) {
             format!("{:.1}", m.seconds),
         ]);
     }
-    println!("{table}");
-    println!("without noise: {:.1} %", 100.0 * report.test_accuracy_without_noise);
-    println!("worker killed during training: {}", report.worker_killed);
-    println!(
+    let _ = writeln!(text, "{table}");
+    let _ = writeln!(text, "without noise: {:.1} %", 100.0 * report.test_accuracy_without_noise);
+    let _ = writeln!(text, "worker killed during training: {}", report.worker_killed);
+    let _ = writeln!(
+        text,
         "compared with the reference implementation: {} rows, {} values, {} differ: {}",
         report.rows_compared,
         report.values_compared,
         report.values_differing,
         if report.bits_agree { "all bits match" } else { "BITS DIFFER" }
     );
-    println!("{:.1} s in all", report.seconds);
+    let _ = writeln!(text, "{:.1} s in all", report.seconds);
+    text
 }

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::npy::NpyWriter;
-use crate::output::{Answer, Format};
+use crate::out_file;
+use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 use crate::values::{self, Span};
 
@@ -48,7 +49,7 @@ pub struct FetchArgs {
     /// URL of an OpenTelemetry collector for traces, OTLP over gRPC [default: none]
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_short_help = true)]
     otlp: Option<String>,
-    /// The .npy file to write: float32 of shape (rows, coordinates)
+    /// The .npy file to write, float32 of shape (rows, coordinates); - for standard output
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -63,7 +64,10 @@ pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         })?),
         None => None,
     };
-    online::block_on(fetch(args, format))
+    if args.commitment.is_empty() {
+        return Err(bad_use("--commitment is empty; allowed: a text that names the step and its data"));
+    }
+    online::block_on(&args.coordinator, fetch(args, format))
 }
 
 async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -73,6 +77,7 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     let range = CoordinateRange::new(args.range.0.start, args.range.0.end)?;
     // A range beyond the job's dimension is refused before a file is created.
     client.routing(&args.job).await?.check_range(range)?;
+    // The target is open and has its room before a row is bound, because a bound row counts as released.
     let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
     let drawn = match args.commitment {
         Some(_) => None,
@@ -98,6 +103,9 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         drawn.complete()?;
     }
     let seconds = started.elapsed().as_secs_f64();
+    if out_file::is_stdout(&args.out) {
+        return Ok(ExitCode::SUCCESS);
+    }
     Answer::new()
         .with("out", args.out.display().to_string())
         .with("rows", rows.len())

@@ -6,17 +6,21 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use client::Client;
-use plan::Plan;
 use proto::{JobId, Lineage, NoiseId, pb};
 
 use super::{dimension, online};
 use crate::access::CoordinatorArg;
+use crate::commands::plan_file;
 use crate::key_file;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
+use crate::streams;
 use crate::values::Span;
 
 mod history;
+mod irreversible;
+
+use irreversible::{EndArgs, RewindArgs};
 
 #[derive(Args, Clone, Debug)]
 pub struct JobArgs {
@@ -54,9 +58,9 @@ pub enum JobCommand {
     /// Show one job
     Show(JobArgs),
     /// Finish a job: no further row can be bound
-    Finish(JobArgs),
+    Finish(EndArgs),
     /// Destroy a job and delete its checkpoints
-    Destroy(JobArgs),
+    Destroy(EndArgs),
     /// Change the number of shards of a running job
     Reshard {
         #[command(flatten)]
@@ -77,16 +81,7 @@ pub enum JobCommand {
     /// Write a checkpoint of every shard of a job
     Checkpoint(JobArgs),
     /// Rewind a job to a row: later rows get fresh noise on a new branch
-    Rewind {
-        #[command(flatten)]
-        job: JobArgs,
-        /// First row with fresh noise
-        #[arg(long, value_name = "T")]
-        to_row: u64,
-        /// Number of the job's current branch; another is refused [default: not checked]
-        #[arg(long, value_name = "B")]
-        expected_branch: Option<u64>,
-    },
+    Rewind(RewindArgs),
     /// List the hash chain of a job's durable events
     Ledger(JobArgs),
     /// Show the newest entry of a job's event chain
@@ -146,21 +141,33 @@ impl FromStr for HintArg {
 }
 
 impl JobCommand {
+    fn coordinator(&self) -> &CoordinatorArg {
+        match self {
+            Self::List(coordinator) => coordinator,
+            Self::Create(CreateArgs { job, .. })
+            | Self::Show(job)
+            | Self::Reshard { job, .. }
+            | Self::Hint { job, .. }
+            | Self::Checkpoint(job)
+            | Self::Ledger(job)
+            | Self::LedgerHead(job)
+            | Self::Cursor { job, .. }
+            | Self::Resume { job, .. }
+            | Self::Report { job, .. } => &job.coordinator,
+            Self::Finish(end) | Self::Destroy(end) => end.coordinator(),
+            Self::Rewind(rewind) => rewind.coordinator(),
+        }
+    }
+
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        online::block_on(async move {
+        let coordinator = self.coordinator().clone();
+        online::block_on(&coordinator, async move {
             match self {
                 Self::Create(args) => show(&create(args).await?).print(format)?,
                 Self::List(args) => list(&args, format).await?,
                 Self::Show(args) => show(&client(&args).await?.jobs().get(&args.job).await?).print(format)?,
-                Self::Finish(args) => {
-                    show(&client(&args).await?.jobs().finish(&args.job).await?).print(format)?
-                }
-                Self::Destroy(args) => {
-                    let progress = Progress::spinner("deleting checkpoints");
-                    let response = client(&args).await?.jobs().destroy(&args.job).await?;
-                    drop(progress);
-                    destroyed(response).print(format)?;
-                }
+                Self::Finish(args) => args.finish().await?.print(format)?,
+                Self::Destroy(args) => args.destroy().await?.print(format)?,
                 Self::Reshard { job, shards } => {
                     show(&client(&job).await?.jobs().reshard(&job.job, shards).await?).print(format)?;
                 }
@@ -174,9 +181,7 @@ impl JobCommand {
                     drop(progress);
                     checkpointed(checkpoint).print(format)?;
                 }
-                Self::Rewind { job, to_row, expected_branch } => {
-                    show(&history::rewind(&job, to_row, expected_branch).await?).print(format)?;
-                }
+                Self::Rewind(args) => args.rewind().await?.print(format)?,
                 Self::Ledger(args) => history::ledger(&args, format).await?,
                 Self::LedgerHead(args) => history::head(&args).await?.print(format)?,
                 Self::Cursor { job, next_row } => history::cursor(&job, next_row).await?.print(format)?,
@@ -192,7 +197,7 @@ impl JobCommand {
                         .print(format)?;
                 }
                 Self::Report { job, delta } => {
-                    println!("{}", client(&job).await?.jobs().report(&job.job, delta).await?);
+                    streams::line(client(&job).await?.jobs().report(&job.job, delta).await?)?;
                 }
             }
             Ok(ExitCode::SUCCESS)
@@ -205,7 +210,7 @@ async fn client(args: &JobArgs) -> anyhow::Result<Client> {
 }
 
 async fn create(args: CreateArgs) -> anyhow::Result<pb::Job> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let request = pb::CreateJobRequest {
         job: args.job.job.to_string(),
         plan_toml: plan.to_toml_string()?,
@@ -247,7 +252,7 @@ async fn list(args: &CoordinatorArg, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Json => {
             let jobs: Vec<_> = jobs.iter().map(show).collect();
-            println!("{}", serde_json::json!({ "jobs": jobs }));
+            streams::line(serde_json::json!({ "jobs": jobs }))?;
         }
         Format::Table => {
             let mut table = online::table(["job", "state", "mechanism", "dimension", "rows", "shards ready"]);
@@ -263,17 +268,10 @@ async fn list(args: &CoordinatorArg, format: Format) -> anyhow::Result<()> {
                     &ready,
                 ]);
             }
-            println!("{table}");
+            streams::line(table)?;
         }
     }
     Ok(())
-}
-
-fn destroyed(answer: pb::DestroyJobResponse) -> Answer {
-    Answer::new()
-        .with("rows_released", answer.rows_released)
-        .with("checkpoints_deleted", answer.checkpoints_deleted)
-        .with("message", answer.message)
 }
 
 fn checkpointed(checkpoint: pb::Checkpoint) -> Answer {

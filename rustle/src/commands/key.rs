@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 use super::harden::harden;
 use crate::key_file;
+use crate::out_file;
 use crate::output::{Answer, Format};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -22,6 +23,7 @@ pub enum KeyCommand {
 impl KeyCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         let Self::New { out } = self;
+        out_file::refuse_stdout(&out, "a key")?;
         harden()?;
         let key = key_file::create(&out)?;
         Answer::new()

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 
 use super::branch::{BranchArgs, within};
 use crate::npy::NpyWriter;
+use crate::out_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 use crate::values::Span;
@@ -46,7 +47,7 @@ pub struct NoiseArgs {
     /// Instruction set: auto, portable, avx2, avx512 or neon
     #[arg(long, default_value = "auto")]
     backend: Backend,
-    /// The .npy file to write: float32 of shape (rows, coordinates)
+    /// The .npy file to write, float32 of shape (rows, coordinates); - for standard output
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -84,6 +85,9 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mut writer = NpyWriter::create(&args.out, rows, coordinates)?;
     let seconds_making = source.write(rows, usize::try_from(coordinates)?, &pool, &mut writer)?.as_secs_f64();
     let digest = writer.finish()?;
+    if out_file::is_stdout(&args.out) {
+        return Ok(ExitCode::SUCCESS);
+    }
     Answer::new()
         .with("out", args.out.display().to_string())
         .with("noise_id", noise_id.to_string())

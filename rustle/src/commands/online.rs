@@ -4,13 +4,45 @@ use std::future::Future;
 
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use node::process::runtime::Runtime;
+use proto::ServiceError;
 
 use super::harden::harden;
+use crate::access::CoordinatorArg;
+use crate::unreached;
 
-/// Runs a command's future to its end on this thread, after [`harden`]: the command reads keys, tokens or rows.
-pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+/// Runs a command's future to its end on this thread, after [`harden`]: the command reads keys, tokens or rows. Errors of the
+/// way to the coordinator say which step failed, and who the caller was.
+pub fn block_on<T>(
+    coordinator: &CoordinatorArg,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     harden()?;
-    Runtime::with_threads(2)?.block_on(work)
+    Runtime::with_threads(2)?.block_on(work).map_err(|error| explained(coordinator, error))
+}
+
+fn explained(coordinator: &CoordinatorArg, error: anyhow::Error) -> anyhow::Error {
+    let Some(cause) = error.downcast_ref::<ServiceError>() else { return error };
+    let url = &coordinator.coordinator;
+    match cause {
+        ServiceError::Unavailable { what } if what.ends_with("transport error") => {
+            let what = what.trim_end_matches(": transport error");
+            let reasons = url.split(',').map(|url| unreached::reason(url.trim(), what));
+            let reasons: Vec<String> = reasons.collect();
+            anyhow::anyhow!("the coordinator at {url} was not reached: {}", reasons.join("; "))
+        }
+        ServiceError::Unauthenticated | ServiceError::PermissionDenied => {
+            let shown = coordinator.access.shown();
+            anyhow::anyhow!(
+                "{cause}: it showed {shown} to {url}; --tls-dir and --token-file show others, and docs/security.md lists the \
+                 rights of each role"
+            )
+        }
+        ServiceError::RangeUnavailable { .. } => anyhow::anyhow!(
+            "{cause}. The coordinator's status page and its /status give the reason for each shard; rustle job show counts \
+             those that are served"
+        ),
+        _ => error,
+    }
 }
 
 /// Returns an empty table with this header.

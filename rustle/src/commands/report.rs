@@ -1,7 +1,6 @@
 //! `rustle report`: the statement of the guarantees of a plan, or of the rows that a job released.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,6 +17,8 @@ use super::account::sampled::Relation;
 use super::errors::from_accounting;
 use super::online;
 use crate::access::CoordinatorArg;
+use crate::commands::plan_file;
+use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, Word, bad_use};
 use crate::progress::Progress;
 
@@ -48,7 +49,7 @@ pub struct ReportArgs {
     unit: UnitName,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// File to write, in the format of its extension [default: standard output]
+    /// File to write, in the format of its extension; - for standard output [default: -]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -70,6 +71,8 @@ enum Page {
 
 pub fn run(args: &ReportArgs, word: Option<Word>) -> anyhow::Result<ExitCode> {
     let page = page(word, args.out.as_deref())?;
+    let path = args.out.as_deref().unwrap_or(Path::new("-"));
+    let out = OutFile::open(path, Access::Everyone)?;
     let question = question(args)?;
     let progress = Progress::spinner("computing the guarantees");
     let statement = Statement::new(&question).map_err(refused)?;
@@ -79,13 +82,10 @@ pub fn run(args: &ReportArgs, word: Option<Word>) -> anyhow::Result<ExitCode> {
         Page::Html => report::html(&statement, &question).map_err(refused)?,
     };
     drop(progress);
-    let Some(path) = &args.out else {
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
+    out.write_and_finish(text.as_bytes())?;
+    if out_file::is_stdout(path) {
         return Ok(ExitCode::SUCCESS);
-    };
-    fs::write(path, text).with_context(|| format!("report {}", path.display()))?;
+    }
     let first = statement.figures.guarantees.first();
     Answer::new()
         .with("out", path.display().to_string())
@@ -112,7 +112,7 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
     let (plan, released, job) = match (&args.plan, &args.job) {
         (Some(path), _) => {
             let released = args.released.as_deref().map(released).transpose()?;
-            (Plan::from_path(path)?, released, None)
+            (plan_file::read(path)?, released, None)
         }
         (None, Some(job)) => {
             let (job, plan, released) = of_job(args, job)?;
@@ -129,8 +129,9 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
 fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, ReleasedRows)> {
     let delta = args.delta.first().copied().unwrap_or(1e-6);
     let coordinator = &args.coordinator;
-    let answer =
-        online::block_on(async move { Ok(coordinator.client().await?.jobs().report(job, delta).await?) })?;
+    let answer = online::block_on(coordinator, async move {
+        Ok(coordinator.client().await?.jobs().report(job, delta).await?)
+    })?;
     Ok(Job::read(&answer)?)
 }
 

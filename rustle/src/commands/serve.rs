@@ -123,7 +123,7 @@ impl DrainArgs {
 impl WorkerCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         if let Some(WorkerAction::Drain(drain)) = self.action {
-            online::block_on(drain.run(format))?;
+            online::block_on(&drain.coordinator.clone(), drain.run(format))?;
             return Ok(ExitCode::SUCCESS);
         }
         self.child.apply()?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
@@ -17,7 +17,8 @@ use proto::JobId;
 use zeroize::Zeroizing;
 
 use super::harden::harden;
-use crate::output::{Answer, Format};
+use crate::out_file;
+use crate::output::{Answer, Format, bad_use};
 use crate::values::{self, Span};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -40,8 +41,8 @@ pub struct NewArgs {
     /// Coordinates that a trainer may fetch through the coordinator [default: all]
     #[arg(long, value_name = "A..B")]
     range: Vec<Span>,
-    /// Time until the token expires, such as 12h [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    /// Time until the token expires, such as 12h or 30d [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration_in_days)]
     life: Option<Duration>,
     /// File to create for the token, mode 0400; an existing file is never overwritten
     #[arg(long, value_name = "FILE")]
@@ -75,15 +76,25 @@ impl TokenCommand {
 
 fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
     let is_worker = args.role == TokenRole::Worker;
-    ensure!(is_worker || args.worker.is_none(), "--worker is given; allowed: with --role worker");
-    ensure!(
-        !is_worker || args.job.is_none(),
-        "--job is given; allowed: with --role trainer, operator or auditor"
-    );
-    ensure!(
-        args.range.is_empty() || args.role == TokenRole::Trainer,
-        "--range is given; allowed: with --role trainer"
-    );
+    let refusals = [
+        (!is_worker && args.worker.is_some(), "--worker is given; allowed: with --role worker"),
+        (
+            is_worker && args.job.is_some(),
+            "--job is given; allowed: with --role trainer, operator or auditor",
+        ),
+        (
+            !args.range.is_empty() && args.role != TokenRole::Trainer,
+            "--range is given; allowed: with --role trainer",
+        ),
+        (
+            args.life.is_some_and(|life| life.is_zero()),
+            "--life is 0; allowed: a longer time, such as 12h or 30d",
+        ),
+    ];
+    if let Some((_, refusal)) = refusals.iter().find(|(is_refused, _)| *is_refused) {
+        return Err(bad_use(refusal));
+    }
+    out_file::refuse_stdout(&args.out, "a token")?;
     let token = draw()?;
     let expires = args.life.map(|life| SystemTime::now() + life);
     let expires = expires.map(|at| at.duration_since(UNIX_EPOCH).map(|since| since.as_secs())).transpose()?;

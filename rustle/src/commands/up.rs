@@ -1,6 +1,6 @@
 //! `rustle up`: a cluster on this machine, until Ctrl-C or SIGTERM.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -14,9 +14,14 @@ use proto::{JobId, pb};
 use super::dimension;
 use super::harden::harden;
 use crate::cluster::{ClusterOptions, LocalCluster, begin_ledger};
+use crate::commands::plan_file;
 use crate::key_file;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
+use crate::streams;
+use watch::Watch;
+
+mod watch;
 
 /// Start a coordinator, workers and one job on this machine
 #[derive(Args, Clone, Debug)]
@@ -57,10 +62,13 @@ pub struct UpArgs {
     /// Let workers write rows into shared memory of this user's jobs
     #[arg(long)]
     shared_memory: bool,
+    /// Start a process again that has ended by itself [default: say why; end with the coordinator or the last worker]
+    #[arg(long)]
+    restart: bool,
 }
 
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let dimension = dimension::resolve(args.dimension, &plan)?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
     // This process holds the key while the cluster runs.
@@ -74,13 +82,9 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let runtime = node::process::runtime::Runtime::new()?;
     let job = runtime.block_on(create_job(&cluster, args, &plan, dimension, &key))?;
     drop(progress);
+    let watch = Watch::start(&runtime, args.restart)?;
     print_cluster(&cluster, args, job, format)?;
-    runtime.block_on(async {
-        node::process::shutdown::token_on_signals()?.cancelled().await;
-        anyhow::Ok(())
-    })?;
-    cluster.stop()?;
-    Ok(ExitCode::SUCCESS)
+    watch.run(&runtime, cluster)
 }
 
 fn options(args: &UpArgs) -> anyhow::Result<ClusterOptions> {
@@ -133,17 +137,23 @@ fn print_cluster(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Fo
         .with("workers", args.workers)
         .with("logs", args.data_dir.display().to_string())
         .print(format)?;
-    let tls = if args.tls {
-        format!(" --tls-dir {}", cluster.certificate(&Role::Job(args.job.to_string()))?.display())
-    } else {
-        String::new()
-    };
-    eprintln!(
-        "running; press Ctrl-C to stop. Try: rustle fetch --coordinator {}{tls} --job {} --steps 0..2 --range 0..8 --out x.npy",
-        cluster.url(),
-        args.job
-    );
+    let role = Role::Job(args.job.to_string());
+    let tls_dir = if args.tls { Some(cluster.certificate(&role)?) } else { None };
+    streams::note(hint(&cluster.url(), &args.job, tls_dir.as_deref()));
     Ok(())
+}
+
+/// Returns what to do next. No command of it binds a row: a row that was tried out counts as released.
+fn hint(url: &str, job: &JobId, tls_dir: Option<&Path>) -> String {
+    let flags = tls_dir.map_or(String::new(), |dir| format!(" --tls-dir {}", dir.display()));
+    let settings = tls_dir.map_or(String::new(), |dir| format!("&tls_dir={}", dir.display()));
+    // A socket has the same URL for both.
+    let session = if url.starts_with("unix:") { url.to_owned() } else { url.replacen("http", "grpc", 1) };
+    format!(
+        "running; press Ctrl-C to stop.\n\
+         Look at the job:    rustle job show --coordinator {url}{flags} --job {job}\n\
+         Train with it:      session = rustle.connect(\"{session}?job={job}{settings}\")   # Python"
+    )
 }
 
 fn key(args: &UpArgs) -> anyhow::Result<JobKey> {

@@ -14,6 +14,7 @@ use super::branch::{BranchArgs, within};
 use crate::npy::NpyReader;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
+use crate::streams;
 use crate::values::Span;
 
 /// Numbers that the oracle may hold in one task. It keeps every row from 0 on.
@@ -62,12 +63,12 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     let difference = first_difference(&oracle, step, &range, &mut file)?;
     let equal = difference.is_none();
     if let Some(Difference { coordinate, file, oracle }) = &difference {
-        eprintln!(
+        streams::note(format_args!(
             "error: step {step} first differs at coordinate {coordinate}: {file} ({:08x}) in the file, {oracle} \
              ({:08x}) in the reference implementation",
             file.to_bits(),
             oracle.to_bits()
-        );
+        ));
     }
     Answer::new()
         .with("equal", equal)

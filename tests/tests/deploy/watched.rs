@@ -97,4 +97,13 @@ fn every_query_of_panels_and_alerts_gives_data() {
     work_until(&mut load, "all shards are served", || {
         prometheus.alert_state("RustleShardsNotServed") == "inactive"
     });
+
+    // Without a worker there is no work. The alerts wait before they fire; that they would is what counts here.
+    load.cluster.cluster.kill_worker(0).unwrap();
+    let sees = |alert: &&str| prometheus.alert_state(alert) != "inactive";
+    let deadline = Instant::now() + TIMEOUT;
+    while !["RustleShardsNotServed", "RustleNoWorkers"].iter().all(sees) {
+        assert!(Instant::now() < deadline, "after {TIMEOUT:?} the critical alerts see nothing");
+        std::thread::sleep(Duration::from_millis(250));
+    }
 }

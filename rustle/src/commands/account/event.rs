@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use accounting::{Account, Event, pld};
 use anyhow::Context;
 use clap::Args;
-use plan::Plan;
 
 use super::Ask;
 use crate::commands::errors::from_accounting;
+use crate::commands::plan_file;
 use crate::commands::report::refused;
 use crate::output::{Answer, bad_use};
 
@@ -27,7 +27,7 @@ pub struct EventArgs {
 pub fn answer(args: &EventArgs) -> anyhow::Result<Answer> {
     let event = read(&args.event)?;
     if let Some(path) = &args.plan {
-        let plan = Plan::from_path(path)?;
+        let plan = plan_file::read(path)?;
         report::event::check(&event, &plan).map_err(refused)?;
     }
     let Ask { delta, relation } = args.ask;

@@ -1,4 +1,4 @@
-//! A job's history: its event chain, its cursors, rewinding and resuming.
+//! A job's history: its event chain, its cursors, and resuming.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use proto::pb;
@@ -7,15 +7,7 @@ use serde_json::{Value, json};
 use super::{JobArgs, client};
 use crate::commands::online;
 use crate::output::{Answer, Format, bad_use};
-
-pub async fn rewind(args: &JobArgs, to_row: u64, expected_branch: Option<u64>) -> anyhow::Result<pb::Job> {
-    let jobs = client(args).await?.jobs();
-    let expected_branch = match expected_branch {
-        Some(branch) => branch,
-        None => jobs.get(&args.job).await?.branch,
-    };
-    Ok(jobs.rewind(&args.job, to_row, expected_branch).await?)
-}
+use crate::streams;
 
 /// Prints the event chain. JSON has each event as the text that was hashed.
 pub async fn ledger(args: &JobArgs, format: Format) -> anyhow::Result<()> {
@@ -31,14 +23,14 @@ pub async fn ledger(args: &JobArgs, format: Format) -> anyhow::Result<()> {
                 })
             };
             let entries: Vec<_> = entries.iter().map(entry).collect();
-            println!("{}", json!({ "job": args.job, "entries": entries }));
+            streams::line(json!({ "job": args.job, "entries": entries }))?;
         }
         Format::Table => {
             let mut table = online::table(["index", "hash", "event"]);
             for entry in &entries {
                 table.add_row([&entry.index.to_string(), &hex::encode(&entry.hash), &entry.event]);
             }
-            println!("{table}");
+            streams::line(table)?;
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ use crate::commands::errors::from_accounting;
 use crate::commands::monte_carlo::fresh_seed;
 use crate::output::{Answer, bad_use};
 use crate::progress::Progress;
+use crate::streams;
 
 /// A sampling scheme whose amplification the search takes into account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -111,11 +112,11 @@ impl AmplifiedSearch {
 /// Warns where only the number of samples kept a better strategy from being chosen.
 pub fn warn_of_few_samples(found: &Optimization) {
     if found.best() == &found.start && found.end.estimated_loss() < found.start.estimated_loss() {
-        eprintln!(
+        streams::note(format_args!(
             "warning: the plan has the strategy without amplification; the search found σ·error of {:.4} instead of \
              {:.4}, but more --samples are needed to show it",
             found.end.estimated_loss(),
             found.start.estimated_loss()
-        );
+        ));
     }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use plan::Plan;
 
+use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Args)]
@@ -32,7 +32,7 @@ enum Matrix {
 }
 
 pub fn run(args: &CoefficientsArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let strategy = plan.strategy();
     let n = plan.iterations();
     if let Some(count) = args.count.filter(|&count| !(1..=n).contains(&count)) {

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
-use plan::Plan;
 use serde_json::{Value, json};
 use strategy::optimize::Target;
 
 use super::workload::ReleaseArgs;
 use crate::commands::errors::from_accounting;
+use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
+use crate::streams;
 
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
@@ -54,14 +55,14 @@ pub fn run(args: &CompareArgs, format: Format) -> anyhow::Result<ExitCode> {
     let rows: Vec<Value> = args.plans.iter().map(|path| args.row(path)).collect::<anyhow::Result<_>>()?;
     match format {
         Format::Json => Answer::new().with("plans", rows).print(format)?,
-        Format::Table => println!("{}", table(&rows)),
+        Format::Table => streams::line(table(&rows))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl CompareArgs {
     fn row(&self, path: &PathBuf) -> anyhow::Result<Value> {
-        let plan = Plan::from_path(path)?;
+        let plan = plan_file::read(path)?;
         let strategy = plan.strategy();
         let n = plan.iterations();
         let workload = self.release.workload(n)?;

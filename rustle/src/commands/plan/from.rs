@@ -9,6 +9,7 @@ use strategy::{MechanismKind, Workload};
 use super::make::{RunArgs, mechanism_parser, with_losses, with_parameters};
 use crate::commands::conditional_flags::{refuse_given, required};
 use crate::output::{Answer, Format, bad_use};
+use crate::streams;
 
 #[derive(Clone, Debug, Args)]
 pub struct FromArgs {
@@ -49,11 +50,15 @@ pub struct FromArgs {
 pub fn run(args: &FromArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mechanism = args.clone().mechanism()?;
     let plan = args.run.plan(mechanism, args.noise_multiplier)?;
+    if args.noise_multiplier == 0.0 {
+        streams::note("warning: --noise-multiplier is 0: a run of this plan is not private");
+    }
     let strategy = plan.strategy();
     let answer = with_losses(Answer::new(), &strategy, &args.run, &Workload::Prefix)?
         .with("noise_multiplier", args.noise_multiplier);
     let answer = with_parameters(answer, plan.mechanism(), &strategy)?;
-    args.run.deliver(&plan, answer)?.print(format)?;
+    let answer = args.run.deliver(&plan, args.run.open_out()?, answer)?;
+    args.run.print(&answer, format)?;
     Ok(ExitCode::SUCCESS)
 }
 

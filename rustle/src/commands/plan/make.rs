@@ -1,18 +1,16 @@
 //! The flags and the output that `plan optimize`, `plan suggest` and `plan from` share.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use plan::{Layout, Mechanism, Plan, PlanSpec};
 use serde_json::{Value, json};
 use strategy::{MechanismKind, Strategy, Workload};
-use tempfile::NamedTempFile;
 
 use crate::commands::setting::ParticipationArgs;
-use crate::output::{Answer, bad_use};
+use crate::out_file::{self, Access, OutFile};
+use crate::output::{Answer, Format, bad_use};
 
 /// Returns the parser of `--mechanism`.
 pub fn mechanism_parser() -> impl TypedValueParser<Value = MechanismKind> {
@@ -37,7 +35,7 @@ pub struct RunArgs {
     /// Number of coordinates, for the plan's layout [default: no layout]
     #[arg(long, value_name = "M")]
     pub dimension: Option<u64>,
-    /// File to write the plan to [default: part of the answer]
+    /// File to write the plan to; - for standard output, without the answer [default: part of the answer]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -66,30 +64,29 @@ impl RunArgs {
         .map_err(bad_use)
     }
 
-    /// Writes the plan to `--out`. The answer names the file, or has the text where no file is given.
-    pub fn deliver(&self, plan: &Plan, answer: Answer) -> anyhow::Result<Answer> {
+    /// Opens `--out` before the search for what is to be written there. A plan is not secret.
+    pub fn open_out(&self) -> anyhow::Result<Option<OutFile>> {
+        self.out.as_deref().map(|path| OutFile::open(path, Access::Everyone)).transpose()
+    }
+
+    /// Returns whether the plan itself goes to standard output, which then holds nothing else.
+    pub fn is_out_stdout(&self) -> bool {
+        self.out.as_deref().is_some_and(out_file::is_stdout)
+    }
+
+    /// Writes the plan to `out`, which is `--out`. The answer names the file, or has the text where no file is given.
+    pub fn deliver(&self, plan: &Plan, out: Option<OutFile>, answer: Answer) -> anyhow::Result<Answer> {
         let text = plan.to_toml_string()?;
         let answer = answer.with("plan_digest", hex::encode(plan.digest()));
-        Ok(match &self.out {
-            Some(path) => {
-                write_whole(path, text.as_bytes()).with_context(|| format!("write {}", path.display()))?;
-                answer.with("out", path.display().to_string())
-            }
-            None => answer.with("plan", text),
-        })
+        let Some((out, path)) = out.zip(self.out.as_ref()) else { return Ok(answer.with("plan", text)) };
+        out.write_and_finish(text.as_bytes())?;
+        Ok(answer.with("out", path.display().to_string()))
     }
-}
 
-/// Writes a file that appears once it is complete, mode 0644: a plan is not secret.
-fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut file = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    /// Prints the answer, unless standard output holds the plan.
+    pub fn print(&self, answer: &Answer, format: Format) -> anyhow::Result<()> {
+        if self.is_out_stdout() { Ok(()) } else { answer.print(format) }
+    }
 }
 
 /// Adds the mechanism's sensitivity, per unit clip norm, and its errors, in units of σζ.

@@ -15,6 +15,7 @@ use crate::commands::cancel::Cancel;
 use crate::commands::conditional_flags::refuse_given;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
+use crate::streams;
 
 /// Maximum number of buffers of a BLT where no count is given. A buffer is added while it gains more than 0.01 %.
 const BUFFERS: usize = 8;
@@ -59,7 +60,9 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
     let workload = args.release.workload(args.run.iterations)?;
     let amplified_search = args.amplify.search(&args.run)?;
     let target = args.target(workload.clone())?;
-    let mut found = args.search(args.family()?, &target)?;
+    let family = args.family()?;
+    let out = args.run.open_out()?;
+    let mut found = args.search(family, &target)?;
     let amplified = match &amplified_search {
         Some(search) if !found.stopped => Some((search, search.run(&found.strategy, &target)?)),
         Some(_) => {
@@ -93,9 +96,9 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
         warn_of_few_samples(amplified);
     }
     let plan = args.run.plan(mechanism, noise_multiplier)?;
-    args.run.deliver(&plan, answer)?.print(format)?;
+    args.run.print(&args.run.deliver(&plan, out, answer)?, format)?;
     if !found.converged {
-        eprintln!("warning: the search ended before it converged; the plan is the best one found");
+        streams::note("warning: the search ended before it converged; the plan is the best one found");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use plan::Plan;
 use plot::{Axis, Chart, Lines, Series, svg};
@@ -12,6 +11,8 @@ use strategy::{Participation, Strategy};
 
 use super::workload::ReleaseArgs;
 use crate::commands::cancel::Cancel;
+use crate::commands::plan_file;
+use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 
@@ -28,7 +29,7 @@ pub struct PlotArgs {
     /// Number of coefficients to plot
     #[arg(long, value_name = "N", default_value_t = 200)]
     count: u64,
-    /// SVG file to write
+    /// SVG file to write; - for standard output
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -63,9 +64,10 @@ const MOST_BUFFERS: usize = 6;
 const POINTS: u64 = 400;
 
 pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let out = OutFile::open(&args.out, Access::Everyone)?;
     let mut plans = Vec::new();
     for path in &args.plans {
-        let plan = Plan::from_path(path)?;
+        let plan = plan_file::read(path)?;
         let strategy = plan.strategy();
         let stem =
             path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());
@@ -82,9 +84,11 @@ pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
         });
     }
     let text = svg(&charts).map_err(bad_use)?;
-    std::fs::write(&args.out, text).with_context(|| format!("write {}", args.out.display()))?;
-    let out = args.out.display().to_string();
-    Answer::new().with("out", out).with("charts", charts.len()).print(format)?;
+    out.write_and_finish(text.as_bytes())?;
+    if !out_file::is_stdout(&args.out) {
+        let out = args.out.display().to_string();
+        Answer::new().with("out", out).with("charts", charts.len()).print(format)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,8 +11,10 @@ use serde_json::{Map, Value};
 
 use super::sizing::{Setting, Sizing};
 use crate::commands::dimension;
+use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
+use crate::streams;
 use crate::values::Bytes;
 
 #[derive(Clone, Debug, Args)]
@@ -50,12 +52,12 @@ pub struct ResourcesArgs {
 }
 
 pub fn run(args: &ResourcesArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let sizing = Sizing::new(&plan, args.setting(&plan)?)?;
     match format {
-        _ if args.kubernetes => println!("{:#}", sizing.kubernetes_patch(args.workers)),
+        _ if args.kubernetes => streams::line(format_args!("{:#}", sizing.kubernetes_patch(args.workers)))?,
         Format::Json => answer(&plan, &sizing).print(format)?,
-        Format::Table => println!("{}", table(&sizing)),
+        Format::Table => streams::line(table(&sizing))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,9 +15,11 @@ use super::make::RunArgs;
 use super::workload::ReleaseArgs;
 use crate::commands::cancel::Cancel;
 use crate::commands::setting::ParticipationArgs;
+use crate::out_file::OutFile;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 use crate::rates;
+use crate::streams;
 use crate::values::Bytes;
 
 /// Rows of the table; JSON has all mechanisms.
@@ -52,12 +54,13 @@ pub struct SuggestArgs {
 pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
     let request = args.request()?;
     request.check().map_err(bad_use)?;
+    let out = args.run.open_out()?;
     let Suggestion { entries, left_out, stopped } = search(&request)?;
     for (name, reason) in &left_out {
-        eprintln!("left out: {name}: {reason}");
+        streams::note(format_args!("left out: {name}: {reason}"));
     }
     if stopped {
-        eprintln!("warning: the search was stopped; mechanisms are missing or not fully optimized");
+        streams::note("warning: the search was stopped; mechanisms are missing or not fully optimized");
     }
     let rates = if args.no_rates { Vec::new() } else { measured(&entries, &request) };
     let Some(chosen) = recommend(&entries) else {
@@ -65,7 +68,10 @@ pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
             "the search was stopped before it found a mechanism that fits; let it run longer",
         ));
     };
-    let answer = args.deliver(&entries[chosen.index], &chosen)?.with("stopped", stopped);
+    let answer = args.deliver(&entries[chosen.index], &chosen, out)?.with("stopped", stopped);
+    if args.run.is_out_stdout() {
+        return Ok(ExitCode::SUCCESS);
+    }
     match format {
         Format::Json => {
             let list: Vec<Value> = (0..entries.len()).map(|i| object(&entries[i], rate(&rates, i))).collect();
@@ -76,7 +82,7 @@ pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
             answer.with("mechanisms", list).with("left_out", left_out).print(format)?;
         }
         Format::Table => {
-            println!("{}", table(&entries, &rates, chosen.index));
+            streams::line(table(&entries, &rates, chosen.index))?;
             answer.print(format)?;
         }
     }
@@ -104,7 +110,12 @@ impl SuggestArgs {
     }
 
     /// Writes the plan of the recommended entry to `--out`.
-    fn deliver(&self, entry: &Entry, chosen: &Recommendation) -> anyhow::Result<Answer> {
+    fn deliver(
+        &self,
+        entry: &Entry,
+        chosen: &Recommendation,
+        out: Option<OutFile>,
+    ) -> anyhow::Result<Answer> {
         let mut run = self.run.clone();
         let sigma = plan::noise_multiplier_to_run(entry.noise_multiplier, run.clip_norm);
         let file = self.run.out.as_ref().map_or("PLAN".into(), |path| path.display().to_string());
@@ -132,7 +143,7 @@ impl SuggestArgs {
             .with("delta", self.delta)
             .with("noise_multiplier", sigma)
             .with("error", entry.error);
-        self.run.deliver(&plan, answer)
+        self.run.deliver(&plan, out, answer)
     }
 }
 

@@ -1,0 +1,142 @@
+//! `rustle up` watches its processes: it names what ended and why, starts it again where asked to, and does not pretend to run.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::{plans, program};
+
+/// Longest wait for what must happen; generous for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(90);
+
+/// A running `rustle up`, killed when dropped.
+struct Up {
+    dir: TempDir,
+    child: Child,
+    url: String,
+}
+
+impl Up {
+    /// Starts two workers and waits until the job is there.
+    fn start(flags: &[&str]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let plan = dir.path().join("plan.toml");
+        fs::write(&plan, plans()[0].to_toml_string().unwrap()).unwrap();
+        let mut child = Command::new(program())
+            .args(["up", "--format", "json", "--dimension", "4096", "--listen", "127.0.0.1:0", "--plan"])
+            .arg(&plan)
+            .arg("--data-dir")
+            .arg(dir.path().join("data"))
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(dir.path().join("said")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut answer = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+        let said = fs::read_to_string(dir.path().join("said")).unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("no answer: {said}"));
+        let url = answer["coordinator"].as_str().unwrap().to_owned();
+        let up = Self { dir, child, url };
+        up.wait_until("it runs", || up.said().contains("running"));
+        up
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(self.dir.path().join("said")).unwrap()
+    }
+
+    fn pid(&self, name: &str) -> u64 {
+        let file = self.dir.path().join(format!("data/{name}.ready.json"));
+        let ready: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        ready["pid"].as_u64().unwrap()
+    }
+
+    /// Kills a process and waits until its end is reported.
+    fn kill(&self, name: &str) {
+        let pid = self.pid(name);
+        signal("-KILL", pid);
+        let report = format!("{name} (process {pid}) has ended: signal: 9 (SIGKILL)");
+        self.wait_until("the end is reported", || self.said().contains(&report));
+        assert!(self.said().contains(&format!("data/{name}.log")), "{}", self.said());
+    }
+
+    fn shards_ready(&self) -> Option<u64> {
+        let show = ["job", "show", "--format", "json", "--coordinator", &self.url];
+        let output = Command::new(program()).args(show).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).ok()?["shards_ready"].as_u64()
+    }
+
+    fn wait_until(&self, what: &str, mut happened: impl FnMut() -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !happened() {
+            assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it runs on:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(name: &str, pid: u64) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn it_says_what_ended_and_ends_with_the_last_worker() {
+    let mut up = Up::start(&[]);
+    // A row that the first screen makes a newcomer bind is lost for the training.
+    assert!(up.said().contains("rustle job show") && up.said().contains("rustle.connect"), "{}", up.said());
+    assert!(!up.said().contains("fetch"), "{}", up.said());
+    up.kill("worker-0");
+    up.wait_until("the other worker takes over", || {
+        up.said().contains("its shards go to the 1 workers that run") && up.shards_ready() == Some(2)
+    });
+    up.kill("worker-1");
+    assert_eq!(up.end().code(), Some(1), "{}", up.said());
+    assert!(up.said().contains("no worker is left") && up.said().contains("--restart"), "{}", up.said());
+}
+
+#[test]
+fn it_ends_with_its_coordinator() {
+    let mut up = Up::start(&[]);
+    up.kill("coordinator");
+    assert_eq!(up.end().code(), Some(1), "{}", up.said());
+    assert!(up.said().contains("without a coordinator"), "{}", up.said());
+}
+
+#[test]
+fn it_starts_again_what_ended_and_stops_in_order() {
+    let mut up = Up::start(&["--restart"]);
+    up.wait_until("both shards are served", || up.shards_ready() == Some(2));
+    for name in ["worker-1", "coordinator"] {
+        let pid = up.pid(name);
+        up.kill(name);
+        up.wait_until("it runs again", || up.said().contains(&format!("{name} was started again")));
+        assert_ne!(up.pid(name), pid);
+    }
+    up.wait_until("both shards are served again", || up.shards_ready() == Some(2));
+    signal("-TERM", up.child.id().into());
+    assert_eq!(up.end().code(), Some(0), "{}", up.said());
+}
