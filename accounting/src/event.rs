@@ -58,6 +58,16 @@ pub enum Event {
         /// One probability for each sensitivity; they sum to 1.
         probabilities: Vec<f64>,
     },
+    /// One epoch of random allocation: each record joins `participations` of `batches_per_epoch` noisy sums, any set of
+    /// them being equally likely, drawn by each record on its own and anew in every epoch.
+    RandomAllocation {
+        /// σ, in units of the clip norm.
+        noise_multiplier: f64,
+        /// t, the batches of an epoch.
+        batches_per_epoch: u64,
+        /// k, the batches that a record joins.
+        participations: u64,
+    },
     /// One event repeated, each time with fresh noise.
     SelfComposed {
         /// The event that is repeated.
@@ -180,6 +190,7 @@ impl Event {
             Self::PoissonSampledGaussian { .. } => "poisson-sampled-gaussian",
             Self::TruncatedPoissonGaussian { .. } => "truncated-poisson-gaussian",
             Self::MixtureOfGaussians { .. } => "mixture-of-gaussians",
+            Self::RandomAllocation { .. } => "random-allocation",
             Self::SelfComposed { .. } => "self-composed",
             Self::Composed { .. } => "composed",
             Self::Tree { .. } => "tree",

@@ -3,7 +3,7 @@
 //! They are looser than a privacy-loss distribution, but compose with mechanisms of which only ρ is known.
 
 use crate::error::{AccountingError, Result, not_negative, probability};
-use crate::pld::{Composition, Pair};
+use crate::pld::{Class, Composition, Losses, Pair};
 
 /// Number of orders that a conversion tries.
 const ORDERS: i32 = 400;
@@ -33,37 +33,48 @@ pub fn curve(composition: &Composition, orders: &[f64]) -> Result<Vec<(f64, f64)
 }
 
 /// Returns ln ∫ p^α q^{1−α}, by the trapezoid rule with steps well below the width of its narrowest peak.
-fn ln_moment(classes: &[(f64, Pair)], order: f64) -> f64 {
-    let logs: Vec<f64> = classes
-        .iter()
-        .map(|(weight, pair)| {
-            let rise = pair.upper().map(|(_, s)| s).fold(0.0, f64::max);
-            let fall = pair.lower().map(|(_, s)| -s).fold(0.0, f64::max);
-            let from = -40.0;
-            let to = order * rise + (order - 1.0) * fall + 40.0;
-            // Where q is a mixture its logarithm bends by up to s²/4, and α−1 of it narrow the peak.
-            let step = 0.125 / (1.0 + (order - 1.0) * fall * fall / 4.0).sqrt();
-            let count = ((to - from) / step).ceil();
-            if count > MAX_NODES {
-                return f64::INFINITY;
-            }
-            let exponents: Vec<f64> = (0..=count as u64)
-                .map(|i| {
-                    let point = pair.at(from + i as f64 * step);
-                    point.ln_density + (order - 1.0) * point.loss
-                })
-                .collect();
-            let top = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = exponents.iter().map(|exponent| (exponent - top).exp()).sum();
-            weight.ln() + top + (sum * step).ln()
-        })
-        .collect();
+fn ln_moment(classes: &[(f64, Class)], order: f64) -> f64 {
+    let of_class = |class: &Class| match class {
+        Class::Pair(pair) => ln_moment_of_pair(pair, order),
+        Class::Losses(losses) => ln_moment_of_losses(losses, order),
+    };
+    let logs: Vec<f64> = classes.iter().map(|(weight, class)| weight.ln() + of_class(class)).collect();
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if top.is_infinite() {
         return top;
     }
     // A divergence is never negative; near order 1 rounding may say so.
     (top + logs.iter().map(|ln| (ln - top).exp()).sum::<f64>().ln()).max(0.0)
+}
+
+fn ln_moment_of_pair(pair: &Pair, order: f64) -> f64 {
+    let rise = pair.upper().map(|(_, s)| s).fold(0.0, f64::max);
+    let fall = pair.lower().map(|(_, s)| -s).fold(0.0, f64::max);
+    let from = -40.0;
+    let to = order * rise + (order - 1.0) * fall + 40.0;
+    // Where q is a mixture its logarithm bends by up to s²/4, and α−1 of it narrow the peak.
+    let step = 0.125 / (1.0 + (order - 1.0) * fall * fall / 4.0).sqrt();
+    let count = ((to - from) / step).ceil();
+    if count > MAX_NODES {
+        return f64::INFINITY;
+    }
+    let at = |i| {
+        let point = pair.at(from + i as f64 * step);
+        point.ln_density + (order - 1.0) * point.loss
+    };
+    ln_sum_of_exponentials((0..=count as u64).map(at).collect()) + step.ln()
+}
+
+fn ln_moment_of_losses(losses: &Losses, order: f64) -> f64 {
+    if losses.infinite() > 0.0 {
+        return f64::INFINITY;
+    }
+    ln_sum_of_exponentials(losses.iter().map(|one| one.ln_mass + (order - 1.0) * one.loss).collect())
+}
+
+fn ln_sum_of_exponentials(exponents: Vec<f64>) -> f64 {
+    let top = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + exponents.iter().map(|exponent| (exponent - top).exp()).sum::<f64>().ln()
 }
 
 /// Returns orders from 1.005 to some thousands, denser near 1.

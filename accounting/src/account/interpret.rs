@@ -4,6 +4,7 @@ use strategy::{Participation, Tree};
 
 use super::totals::Totals;
 use super::truncated;
+use crate::allocation;
 use crate::amplification::group_probability;
 use crate::error::{AccountingError, Result, not_negative, positive};
 use crate::event::{Event, MatrixMechanism, Partition, Sampling};
@@ -49,6 +50,22 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
             }
             totals.add_rounds(count, |direction| {
                 Pair::mixture(*noise_multiplier, &mixture, direction).map(Round::from)
+            })
+        }
+        Event::RandomAllocation { noise_multiplier, batches_per_epoch, participations } => {
+            if relation == Neighbouring::Replace {
+                let why = "no worst pair is known for replacement, where both data sets are mixtures; \
+                           account under zero-out or add-remove";
+                return Err(unsupported(event, why));
+            }
+            let rounds = allocation::rounds(*noise_multiplier, *batches_per_epoch, *participations)?;
+            rounds.into_iter().try_for_each(|(remove, add, times)| {
+                totals.add_rounds(times.saturating_mul(count), |direction| {
+                    Ok(match direction {
+                        Direction::Remove => remove.clone(),
+                        Direction::Add => add.clone(),
+                    })
+                })
             })
         }
         Event::SelfComposed { event, count: times } => {

@@ -41,12 +41,15 @@
 //! ```
 
 mod cells;
+mod class;
 mod composition;
 pub(crate) mod cumulant;
 mod dots;
 mod estimates;
 mod figure;
+mod losses;
 mod lower_bound;
+mod optimistic;
 mod pair;
 mod profile;
 mod saddle;
@@ -54,8 +57,10 @@ mod transform;
 mod window;
 mod window_choice;
 
+pub use class::Class;
 pub use composition::{Composition, MAX_ROUNDS, Round};
 pub use figure::{ACCURACY, Figure};
+pub use losses::{Loss, Losses, MAX_LOSSES};
 pub(crate) use pair::sampling;
 pub use pair::{MAX_COMPONENTS, Pair};
 pub use profile::Profile;
