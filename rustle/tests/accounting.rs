@@ -67,6 +67,27 @@ fn calibration_satisfies_epsilon_and_delta() {
 }
 
 #[test]
+fn random_allocation_is_bracketed() {
+    let bench = Bench::new();
+    let words =
+        "account random-allocation --noise-multiplier 1 --batches-per-epoch 100 --epochs 1 --delta 1e-6";
+    let answer = bench.json(words);
+    let upper = number(&answer, "epsilon");
+    let lower = number(&answer, "epsilon_lower");
+    assert!((0.8576..upper).contains(&lower) && upper < 0.8584, "{lower} {upper}");
+    assert_eq!((answer["selected"].as_u64(), number(&answer, "delta")), (Some(1), 1e-6));
+    // Where a record joins several batches nothing is known from below.
+    let twice = bench.json(&format!("{words} --selected 2"));
+    assert!(number(&twice, "epsilon") > upper && twice["epsilon_lower"].is_null());
+    let goal = "calibrate random-allocation --batches-per-epoch 20 --epochs 2 --delta 1e-6 --epsilon 1";
+    let found = bench.json(goal);
+    assert!((0.999..=1.0).contains(&number(&found, "epsilon")), "{found}");
+    bench.refused(&format!("{goal} --find iterations"), 2, &["allowed for random-allocation"]);
+    bench.refused(&format!("{words} --selected 101"), 2, &["participations in an epoch is 101"]);
+    bench.refused(&format!("{words} --neighbouring replace"), 2, &["zero-out or add-remove"]);
+}
+
+#[test]
 fn replacement_doubles_what_is_not_sampled() {
     let bench = Bench::new();
     let words = "account gaussian --sensitivity 1 --noise-multiplier 2 --delta 1e-6";

@@ -3,7 +3,7 @@
 use strategy::{Participation, Tree};
 
 use super::totals::Totals;
-use super::truncated;
+use super::{fixed_size, known, truncated};
 use crate::allocation;
 use crate::amplification::group_probability;
 use crate::error::{AccountingError, Result, not_negative, positive};
@@ -83,6 +83,15 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
             let tree = Tree::new(restarts.clone(), *completion)?;
             let rule = Participation::new(*min_sep, *max_participations)?;
             totals.add_gaussian(tree.sensitivity(*iterations, rule)?.value, *noise_multiplier, count)
+        }
+        Event::ApproximateDp { .. }
+        | Event::PureDp { .. }
+        | Event::Laplace { .. }
+        | Event::DiscreteLaplace { .. }
+        | Event::DiscreteGaussian { .. }
+        | Event::ExponentialMechanism { .. } => known::add(totals, event, count),
+        Event::WithoutReplacementGaussian { noise_multiplier, dataset_size, batch_size } => {
+            fixed_size::add(totals, *noise_multiplier, (*dataset_size, *batch_size), count)
         }
         Event::ZCdp { rho } => totals.add_zcdp(not_negative("rho", *rho)?, count),
         Event::MatrixMechanism(run) => matrix(totals, event, run, count),

@@ -2,7 +2,9 @@
 //!
 //! `interpret` turns an event into `totals`; the figures here are read off these. Events know nothing of accounts.
 
+mod fixed_size;
 mod interpret;
+mod known;
 mod totals;
 mod truncated;
 

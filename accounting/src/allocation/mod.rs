@@ -33,6 +33,11 @@ use crate::pld::{Loss, Losses, Pair, Round};
 /// Most batches of an epoch.
 pub const MAX_BATCHES: u64 = 1 << 32;
 
+/// More noise, or more batches, than this counts as this much, which costs more: ratios that are all but 1 leave f64 few
+/// digits.
+const MOST_NOISE: f64 = 1e4;
+const MOST_BATCHES: u64 = 1 << 26;
+
 /// The noise multiplier below which nothing is amplified here: losses are so large that f64 holds no law of their ratios.
 pub const LEAST_NOISE: f64 = 0.1;
 
@@ -60,7 +65,15 @@ impl Epoch {
                 allowed,
             });
         }
-        let law = Ratios::new(noise_multiplier, batches).sum(bound);
+        if bound == Bound::Optimistic && (noise_multiplier > MOST_NOISE || batches > MOST_BATCHES) {
+            let setting = format!("{batches} batches and a noise multiplier of {noise_multiplier}");
+            return Err(AccountingError::OutOfReach {
+                what: "a lower bound under random allocation",
+                setting,
+            });
+        }
+        let batches = batches.min(MOST_BATCHES);
+        let law = Ratios::new(noise_multiplier.min(MOST_NOISE), batches).sum(bound);
         let ln_batches = (batches as f64).ln();
         let zero = law.points.iter().filter(|(value, _)| *value == 0.0).map(|(_, mass)| mass).sum();
         let ratios = || law.points.iter().filter(|(value, _)| *value > 0.0);

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use plan::Plan;
 use strategy::{Sensitivity, Tree};
 
+use self::random_allocation::RandomAllocation;
 use self::sampled::{BandMf, Poisson, Relation, UserLevel};
 use super::errors::from_accounting;
 use super::setting::ParticipationArgs;
@@ -16,6 +17,7 @@ use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 
 mod event;
+pub mod random_allocation;
 pub mod sampled;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -31,6 +33,8 @@ pub enum AccountCommand {
     Poisson(SampledArgs<Poisson>),
     /// Analyze Poisson-sampled rounds of independent noise, per user
     UserLevel(SampledArgs<UserLevel>),
+    /// Analyze independent noise under random allocation: each record in some batches of each epoch
+    RandomAllocation(SampledArgs<RandomAllocation>),
     /// Analyze a banded strategy under cyclic Poisson sampling
     BandMf(SampledArgs<BandMf>),
     /// Analyze a plan under balls-in-bins sampling, by Monte Carlo
@@ -159,6 +163,11 @@ impl AccountCommand {
             Self::BandMf(SampledArgs { noise, shape, ask }) => {
                 let event = shape.event(noise.noise_multiplier);
                 shape.describe(sampled_answer("band-mf", noise.noise_multiplier, &event, ask)?)
+            }
+            Self::RandomAllocation(SampledArgs { noise, shape, ask }) => {
+                let sigma = noise.noise_multiplier;
+                let found = sampled_answer("random-allocation", sigma, &shape.event(sigma), ask)?;
+                shape.describe(shape.with_lower_bound(sigma, ask.delta, found)?)
             }
             Self::BallsInBins(args) => monte_carlo::account(&args)?,
             Self::BMinSep(args) => monte_carlo::account(&args)?,
