@@ -113,6 +113,18 @@ pub enum Event {
         /// The records of a batch.
         batch_size: u64,
     },
+    /// The best of a random number of runs of one event, by a score that the event released; the other runs stay secret, and so
+    /// does their number.
+    RepeatAndSelect {
+        /// One run.
+        event: Box<Event>,
+        /// The mean number of runs, 1 or more (for a Poisson number, above 0).
+        mean: f64,
+        /// η of a truncated negative binomial number of runs, zero or above: 1 is geometric, 0 logarithmic. Without it the
+        /// number is Poisson.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shape: Option<f64>,
+    },
     /// One event repeated, each time with fresh noise.
     SelfComposed {
         /// The event that is repeated.
@@ -242,6 +254,7 @@ impl Event {
             Self::DiscreteGaussian { .. } => "discrete-gaussian",
             Self::ExponentialMechanism { .. } => "exponential-mechanism",
             Self::WithoutReplacementGaussian { .. } => "without-replacement-gaussian",
+            Self::RepeatAndSelect { .. } => "repeat-and-select",
             Self::RandomAllocation { .. } => "random-allocation",
             Self::SelfComposed { .. } => "self-composed",
             Self::Composed { .. } => "composed",

@@ -78,7 +78,7 @@ fn ln_sum_of_exponentials(exponents: Vec<f64>) -> f64 {
 }
 
 /// Returns orders from 1.005 to some thousands, denser near 1.
-fn orders() -> impl Iterator<Item = f64> {
+pub(crate) fn orders() -> impl Iterator<Item = f64> {
     (0..ORDERS).map(|i| 1.0 + 0.005 * 1.035f64.powi(i))
 }
 
@@ -89,9 +89,14 @@ fn orders() -> impl Iterator<Item = f64> {
 /// [`AccountingError::Invalid`] unless 0 < δ < 1 and ρ ≥ 0; [`AccountingError::OutOfReach`] where every order's
 /// divergence is infinite.
 pub fn epsilon(composition: &Composition, rho: f64, delta: f64) -> Result<f64> {
-    let ln_delta = probability("delta", delta)?.ln();
     not_negative("rho", rho)?;
-    least(composition, rho, "epsilon", |order, divergence| {
+    epsilon_of(|order| Ok(divergence(composition, order)? + rho * order), delta)
+}
+
+/// Returns an ε at `delta` of a mechanism whose divergence at each order is known, by the bound of [`epsilon`].
+pub(crate) fn epsilon_of(divergence: impl Fn(f64) -> Result<f64>, delta: f64) -> Result<f64> {
+    let ln_delta = probability("delta", delta)?.ln();
+    least(divergence, "epsilon", |order, divergence| {
         divergence + (-1.0 / order).ln_1p() - (ln_delta + order.ln()) / (order - 1.0)
     })
     .map(|epsilon| epsilon.max(0.0))
@@ -102,24 +107,28 @@ pub fn epsilon(composition: &Composition, rho: f64, delta: f64) -> Result<f64> {
 /// # Errors
 /// Those of [`epsilon`].
 pub fn delta(composition: &Composition, rho: f64, epsilon: f64) -> Result<f64> {
-    not_negative("epsilon", epsilon)?;
     not_negative("rho", rho)?;
-    least(composition, rho, "delta", |order, divergence| {
+    delta_of(|order| Ok(divergence(composition, order)? + rho * order), epsilon)
+}
+
+/// Returns a δ at `epsilon` of a mechanism whose divergence at each order is known, by the bound of [`epsilon`].
+pub(crate) fn delta_of(divergence: impl Fn(f64) -> Result<f64>, epsilon: f64) -> Result<f64> {
+    not_negative("epsilon", epsilon)?;
+    least(divergence, "delta", |order, divergence| {
         (order - 1.0) * (divergence - epsilon + (-1.0 / order).ln_1p()) - order.ln()
     })
     .map(|ln| ln.exp().min(1.0))
 }
 
 fn least(
-    composition: &Composition,
-    rho: f64,
+    divergence: impl Fn(f64) -> Result<f64>,
     what: &'static str,
     bound: impl Fn(f64, f64) -> f64,
 ) -> Result<f64> {
     let mut best = f64::INFINITY;
     let mut worse = 0;
     for order in orders() {
-        let found = bound(order, divergence(composition, order)? + rho * order);
+        let found = bound(order, divergence(order)?);
         worse = if found < best { 0 } else { worse + 1 };
         best = best.min(found);
         // The bound falls in the order, then rises: a long rise ends the search.

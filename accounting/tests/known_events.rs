@@ -9,7 +9,7 @@ fn account(event: &Event) -> Account {
 /// Asserts that a figure is an upper bound of another, and at most a relative `slack` above it.
 fn assert_bounds(found: f64, exact: f64, slack: f64, name: &str) {
     assert!(found >= exact * (1.0 - 1e-9) - 1e-300, "{name}: {found} below {exact}");
-    assert!(found <= exact * (1.0 + slack) + 1e-14, "{name}: {found} above {exact}");
+    assert!(found <= exact * (1.0 + slack) + 1e-11, "{name}: {found} above {exact}");
 }
 
 /// δ of k rounds of (ε, δ), all that such rounds can cost (Kairouz, Oh and Viswanath 2015).
@@ -68,7 +68,8 @@ fn one_laplace_round_is_exact() {
 
 #[test]
 fn compositions_agree_with_dp_accounting() {
-    let gaussians = |standard_deviation, sensitivity| Event::DiscreteGaussian { standard_deviation, sensitivity };
+    let gaussians =
+        |standard_deviation, sensitivity| Event::DiscreteGaussian { standard_deviation, sensitivity };
     for (event, peer) in [
         (Event::Laplace { noise_multiplier: 10.0 }.times(50), 3.120709610),
         (Event::DiscreteLaplace { noise_parameter: 0.2, sensitivity: 3 }.times(30), 16.150466672),
@@ -130,12 +131,16 @@ fn one_batch_without_replacement_is_amplified_as_known() {
 fn batches_without_replacement_compose() {
     let rounds = fixed(2.0, 1000, 20).times(200);
     let replace = Account::new(&rounds, Neighbouring::Replace).unwrap().epsilon(1e-6).unwrap();
-    // The Rényi bound of dp-accounting, and Poisson sampling of the same rate with a record that moves half as far.
-    let poisson = Event::PoissonSampledGaussian { noise_multiplier: 2.0, sampling_probability: 0.02 };
-    let least = account(&poisson.times(200)).epsilon(1e-6).unwrap();
-    assert!(least < replace && replace < 1.4896172986, "{least} {replace}");
+    let poisson = |noise_multiplier| {
+        Event::PoissonSampledGaussian { noise_multiplier, sampling_probability: 0.02 }.times(200)
+    };
+    // One half of the pair alone, and a pair that is worse than both halves; dp-accounting's Rényi bound is 3.8776.
+    let least = account(&poisson(1.0)).epsilon(1e-6).unwrap();
+    let most = Account::new(&poisson(2.0), Neighbouring::Replace).unwrap().epsilon(1e-6).unwrap();
+    assert!(least <= replace && replace < most && replace < 3.8776, "{least} {replace} {most}");
     let zeroed = account(&rounds).epsilon(1e-6).unwrap();
-    assert!(least < zeroed && zeroed < 1.5 * replace, "{least} {zeroed} {replace}");
+    let moved = account(&poisson(2.0)).epsilon(1e-6).unwrap();
+    assert!(moved < zeroed && zeroed < most, "{moved} {zeroed} {most}");
     let whole = account(&fixed(2.0, 50, 50)).epsilon(1e-6).unwrap();
     assert_eq!(whole, gaussian::epsilon(1e-6, 0.5).unwrap());
     assert!(Account::new(&rounds, Neighbouring::AddRemove).is_err());
@@ -177,5 +182,50 @@ fn numbers_outside_their_range_are_refused() {
     ] {
         let error = Account::new(&wrong, Neighbouring::ZeroOut).unwrap_err();
         assert!(matches!(error, AccountingError::Invalid { .. }), "{wrong:?}: {error}");
+    }
+}
+
+/// The figures of dp-accounting 0.6.0 are from its own orders, so they differ a little either way.
+#[test]
+fn the_best_of_several_runs_agrees_with_dp_accounting() {
+    let sampled = Event::PoissonSampledGaussian { noise_multiplier: 1.0, sampling_probability: 0.01 };
+    let training = sampled.times(1000);
+    let query = Event::Gaussian { noise_multiplier: 5.0 };
+    for (run, mean, shape, peer) in [
+        (&training, 10.0, Some(1.0), 4.431249579),
+        (&training, 10.0, Some(0.0), 3.850612367),
+        (&training, 10.0, Some(0.5), 4.158575328),
+        (&training, 10.0, None, 4.670531360),
+        (&query, 30.0, Some(1.0), 2.040938925),
+        (&query, 30.0, Some(0.0), 1.651524833),
+        (&query, 30.0, Some(0.5), 1.852535069),
+        (&query, 30.0, None, 3.821546801),
+    ] {
+        let selected = Event::RepeatAndSelect { event: Box::new(run.clone()), mean, shape };
+        let found = account(&selected).epsilon(1e-6).unwrap();
+        assert!(
+            (0.99..1.01).contains(&(found / peer)),
+            "{} {mean} {shape:?}: {found}, peer {peer}",
+            run.name()
+        );
+        let both = Event::Composed { events: vec![selected.clone(), query.clone()] };
+        let more = account(&both).epsilon(1e-6).unwrap();
+        assert!(more > found && account(&both).delta(more).unwrap() <= 1e-6 * 1.01, "{more} {found}");
+        assert!(account(&both).rho().is_none() && account(&both).profile().is_err());
+    }
+}
+
+#[test]
+fn one_run_is_the_least_that_a_selection_costs() {
+    let run = Event::Gaussian { noise_multiplier: 3.0 };
+    let best = |mean, shape| {
+        account(&Event::RepeatAndSelect { event: Box::new(run.clone()), mean, shape }).epsilon(1e-5).unwrap()
+    };
+    let once = account(&run).epsilon(1e-5).unwrap();
+    assert!(once < best(1.0, Some(0.0)) && best(1.0, Some(0.0)) < best(3.0, Some(0.0)));
+    assert!(best(3.0, Some(0.0)) < best(3.0, Some(1.0)) && best(3.0, Some(1.0)) < best(30.0, Some(1.0)));
+    for (mean, shape) in [(0.5, Some(1.0)), (f64::NAN, None), (2.0, Some(-0.5)), (0.0, None)] {
+        let wrong = Event::RepeatAndSelect { event: Box::new(run.clone()), mean, shape };
+        assert!(Account::new(&wrong, Neighbouring::ZeroOut).is_err(), "{mean} {shape:?}");
     }
 }

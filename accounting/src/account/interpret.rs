@@ -2,6 +2,7 @@
 
 use strategy::{Participation, Tree};
 
+use super::selection::Selection;
 use super::totals::Totals;
 use super::{fixed_size, known, truncated};
 use crate::allocation;
@@ -92,6 +93,12 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
         | Event::ExponentialMechanism { .. } => known::add(totals, event, count),
         Event::WithoutReplacementGaussian { noise_multiplier, dataset_size, batch_size } => {
             fixed_size::add(totals, *noise_multiplier, (*dataset_size, *batch_size), count)
+        }
+        Event::RepeatAndSelect { event, mean, shape } => {
+            let mut run = Totals::new(relation);
+            add(&mut run, event, 1, depth + 1)?;
+            totals.add_selection(Selection::new(run, *mean, *shape)?, count);
+            Ok(())
         }
         Event::ZCdp { rho } => totals.add_zcdp(not_negative("rho", *rho)?, count),
         Event::MatrixMechanism(run) => matrix(totals, event, run, count),

@@ -28,10 +28,10 @@ impl RandomAllocation {
     }
 
     /// Adds a lower bound of ε, which is known where a record joins one batch of several.
-    pub fn with_lower_bound(&self, sigma: f64, delta: f64, answer: Answer) -> anyhow::Result<Answer> {
-        if self.selected > 1 || sigma < allocation::LEAST_NOISE {
+    pub fn with_lower_bound(&self, sigma: f64, delta: Option<f64>, answer: Answer) -> anyhow::Result<Answer> {
+        let Some(delta) = delta.filter(|_| self.selected == 1 && sigma >= allocation::LEAST_NOISE) else {
             return Ok(answer);
-        }
+        };
         match allocation::epsilon_at_least(sigma, self.batches_per_epoch, self.epochs, delta) {
             Ok(lower) => Ok(answer.with("epsilon_lower", lower)),
             // So much noise, or so many batches, that nothing is said from below.
