@@ -88,6 +88,40 @@ fn random_allocation_is_bracketed() {
 }
 
 #[test]
+fn events_compose_and_delta_is_known_at_epsilon() {
+    let bench = Bench::new();
+    let write = |name: &str, text: &str| std::fs::write(bench.path(name), text).unwrap();
+    write("one.json", r#"{"kind": "gaussian", "noise_multiplier": 4}"#);
+    write(
+        "two.json",
+        r#"[{"kind": "gaussian", "noise_multiplier": 3}, {"kind": "laplace", "noise_multiplier": 20}]"#,
+    );
+    let answer = bench.json("account compose one.json two.json --delta 1e-6");
+    let epsilon = number(&answer, "epsilon");
+    let gaussians = bench.json("account gaussian --sensitivity 1 --noise-multiplier 2.4 --delta 1e-6");
+    let alone = number(&gaussians, "epsilon");
+    assert!(alone < epsilon && epsilon < alone + 0.05, "{alone} {epsilon}");
+    assert_eq!((answer["events"].as_u64(), answer["rho"].is_null()), (Some(3), true));
+    // δ at the ε of δ is δ, for every account.
+    for words in [
+        "compose one.json two.json",
+        "event --event one.json",
+        "poisson --noise-multiplier 1 --sampling-probability 0.01 --iterations 100",
+        "tree --noise-multiplier 3 --iterations 20",
+        "plan --plan plan.toml",
+    ] {
+        let epsilon = number(&bench.json(&format!("account {words} --delta 1e-6")), "epsilon");
+        let delta = number(&bench.json(&format!("account {words} --epsilon {epsilon}")), "delta");
+        assert!((delta / 1e-6 - 1.0).abs() < 1e-2, "{words}: {delta}");
+    }
+    bench.refused("account compose one.json", 2, &["--delta", "--epsilon"]);
+    bench.refused("account compose one.json --delta 1e-6 --epsilon 1", 2, &["--epsilon"]);
+    bench.refused("account compose - - --delta 1e-6", 2, &["more than once"]);
+    write("three.json", r#"{"kind": "magic"}"#);
+    bench.refused("account compose one.json three.json --delta 1e-6", 2, &["three.json", "magic"]);
+}
+
+#[test]
 fn replacement_doubles_what_is_not_sampled() {
     let bench = Bench::new();
     let words = "account gaussian --sensitivity 1 --noise-multiplier 2 --delta 1e-6";
