@@ -58,6 +58,73 @@ pub enum Event {
         /// One probability for each sensitivity; they sum to 1.
         probabilities: Vec<f64>,
     },
+    /// One epoch of random allocation: each record joins `participations` of `batches_per_epoch` noisy sums, any set of
+    /// them being equally likely, drawn by each record on its own and anew in every epoch.
+    RandomAllocation {
+        /// σ, in units of the clip norm.
+        noise_multiplier: f64,
+        /// t, the batches of an epoch.
+        batches_per_epoch: u64,
+        /// k, the batches that a record joins.
+        participations: u64,
+    },
+    /// Any mechanism that is (ε, δ)-DP under zeroing out, adding and removing.
+    ApproximateDp {
+        /// ε, zero or above.
+        epsilon: f64,
+        /// δ, zero or above and below 1.
+        delta: f64,
+    },
+    /// Any mechanism that is ε-DP under zeroing out, adding and removing.
+    PureDp {
+        /// ε, zero or above.
+        epsilon: f64,
+    },
+    /// One sum that a record moves by at most 1, with Laplace noise.
+    Laplace {
+        /// The scale b of the density e^{−|x|/b}/2b, per unit sensitivity.
+        noise_multiplier: f64,
+    },
+    /// One sum of integers with noise of the probabilities ∝ e^{−a|x|}.
+    DiscreteLaplace {
+        /// a, above 0.
+        noise_parameter: f64,
+        /// The most that a record moves the sum by, an integer.
+        sensitivity: u64,
+    },
+    /// One sum of integers with noise of the probabilities ∝ e^{−x²/2σ²}.
+    DiscreteGaussian {
+        /// σ in units of the integers, at most 10⁴.
+        standard_deviation: f64,
+        /// The most that a record moves the sum by, an integer.
+        sensitivity: u64,
+    },
+    /// One choice by the exponential mechanism, or any mechanism whose losses lie within a range of width ε.
+    ExponentialMechanism {
+        /// ε, zero or above.
+        epsilon: f64,
+    },
+    /// One noisy sum over a batch of a fixed size, drawn without replacement from a public number of records.
+    WithoutReplacementGaussian {
+        /// σ, in units of the clip norm.
+        noise_multiplier: f64,
+        /// The public number of records.
+        dataset_size: u64,
+        /// The records of a batch.
+        batch_size: u64,
+    },
+    /// The best of a random number of runs of one event, by a score that the event released; the other runs stay secret, and so
+    /// does their number.
+    RepeatAndSelect {
+        /// One run.
+        event: Box<Event>,
+        /// The mean number of runs, 1 or more (for a Poisson number, above 0).
+        mean: f64,
+        /// η of a truncated negative binomial number of runs, zero or above: 1 is geometric, 0 logarithmic. Without it the
+        /// number is Poisson.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shape: Option<f64>,
+    },
     /// One event repeated, each time with fresh noise.
     SelfComposed {
         /// The event that is repeated.
@@ -180,6 +247,15 @@ impl Event {
             Self::PoissonSampledGaussian { .. } => "poisson-sampled-gaussian",
             Self::TruncatedPoissonGaussian { .. } => "truncated-poisson-gaussian",
             Self::MixtureOfGaussians { .. } => "mixture-of-gaussians",
+            Self::ApproximateDp { .. } => "approximate-dp",
+            Self::PureDp { .. } => "pure-dp",
+            Self::Laplace { .. } => "laplace",
+            Self::DiscreteLaplace { .. } => "discrete-laplace",
+            Self::DiscreteGaussian { .. } => "discrete-gaussian",
+            Self::ExponentialMechanism { .. } => "exponential-mechanism",
+            Self::WithoutReplacementGaussian { .. } => "without-replacement-gaussian",
+            Self::RepeatAndSelect { .. } => "repeat-and-select",
+            Self::RandomAllocation { .. } => "random-allocation",
             Self::SelfComposed { .. } => "self-composed",
             Self::Composed { .. } => "composed",
             Self::Tree { .. } => "tree",

@@ -90,6 +90,7 @@
 //! * [`gaussian`], [`zcdp`], [`renyi`], [`normal`]: closed forms and conversions.
 //! * [`pld`]: privacy-loss distributions; [`summary`] reads other figures off them.
 //! * [`amplification`], [`user_level`], [`clipping`], [`tree`]: mechanisms that have a formula of their own.
+//! * [`allocation`]: k of the t batches of an epoch, drawn anew in every epoch.
 //! * [`calibration`]: the noise, rounds, sampling or participations that meet an (ε, δ).
 //! * [`rewind`]: the cost of rows that a job released before it went back.
 //! * [`monte_carlo`]: balls-in-bins and b-min-sep batches under correlated noise, by sampling.
@@ -98,6 +99,7 @@
 #![deny(missing_docs)]
 
 mod account;
+pub mod allocation;
 pub mod amplification;
 pub mod calibration;
 pub mod clipping;

@@ -180,6 +180,10 @@ fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> SamplingLaw 
 /// includes the moves.
 fn neighbouring(scheme: &Scheme) -> Vec<Neighbouring> {
     use Neighbouring::{AddRemove, Replace, ZeroOut};
+    // Random allocation without a cap has an account, and it knows no pair for replacement.
+    if matches!(scheme, Scheme::RandomAllocation { cap: None, .. }) {
+        return vec![ZeroOut, AddRemove];
+    }
     let truncated_poisson = matches!(scheme, Scheme::Poisson { .. });
     if sized(scheme) && !truncated_poisson {
         vec![ZeroOut, Replace]

@@ -86,8 +86,9 @@ pub enum Scheme {
     /// Random allocation: each record joins k rounds of each epoch of b, drawn anew in every epoch.
     ///
     /// # Formal guarantee
-    /// All sets of k of the b rounds of an epoch are equally likely, independent over epochs and records. No amplified
-    /// account of it is implemented. Without relying on the draw, a record takes at most k rounds of each epoch, in any order.
+    /// All sets of k of the b rounds of an epoch are equally likely, independent over epochs and records. With independent
+    /// noise an epoch costs at most the mixture of N(1_S, σ²I) over these sets S against N(0, σ²I), in both directions, and
+    /// epochs compose. It holds under zeroing out, adding and removing, without a cap. Without relying on the draw, a record takes at most k rounds of each epoch, in any order.
     RandomAllocation {
         /// b, the batches of an epoch.
         batches_per_epoch: u64,

@@ -5,6 +5,7 @@ use accounting::pld::Profile;
 use accounting::{Account, Event, MatrixMechanism, Neighbouring, gaussian, summary};
 use plan::Plan;
 
+use crate::bands::bands;
 use crate::error::{ReportError, Result};
 use crate::event;
 use crate::figures::{AtDelta, FALSE_POSITIVE_RATE, Figures};
@@ -47,6 +48,11 @@ impl PrivacyCurve {
                 let strategy = plan.running_strategy()?;
                 let mechanism = BallsInBins::new(&strategy, rounds, batches_per_epoch)?;
                 Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
+            }
+            SamplingAssumption::RandomAllocation { batches_per_epoch, participations } => {
+                let event = allocated(plan, rounds, batches_per_epoch, participations)?;
+                let account = Account::new(&event, question.neighbouring)?;
+                Ok(Some(Self::Rounds(account.profile()?)))
             }
             SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
                 zero_out_alone(question.neighbouring, "zero-out, for b-min-sep")?;
@@ -108,6 +114,17 @@ impl PrivacyCurve {
         let true_positive_rate = self.power(FALSE_POSITIVE_RATE)?;
         Ok(Figures { guarantees, rho, mu, true_positive_rate, false_positive_rate: FALSE_POSITIVE_RATE })
     }
+}
+
+/// Describes rounds of independent noise under random allocation. A last epoch that is cut short counts as a whole one.
+fn allocated(plan: &Plan, rounds: u64, batches_per_epoch: u64, participations: u64) -> Result<Event> {
+    if bands(plan) != Some(1) {
+        let allowed = "identity under random allocation, whose account is that of independent noise";
+        return Err(invalid("mechanism", plan.mechanism().name(), allowed));
+    }
+    let noise_multiplier = plan.accounted_noise_multiplier() / plan.accounted_column_norm()?;
+    let epochs = rounds.div_ceil(batches_per_epoch.max(1));
+    Ok(Event::RandomAllocation { noise_multiplier, batches_per_epoch, participations }.times(epochs))
 }
 
 fn zero_out_alone(neighbouring: Neighbouring, allowed: &'static str) -> Result<()> {

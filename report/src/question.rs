@@ -49,6 +49,14 @@ pub enum SamplingAssumption {
         /// The seed of the account's samples.
         seed: u64,
     },
+    /// Random allocation: each unit is in some batches of every epoch, drawn anew in each. There is an account where noise is
+    /// independent.
+    RandomAllocation {
+        /// t, the batches of an epoch.
+        batches_per_epoch: u64,
+        /// k, the batches of an epoch that a unit joins.
+        participations: u64,
+    },
     /// b-min-sep: each unit joins at random and then rests, so its rounds i < j satisfy j − i ≥ min_sep. The account is by
     /// Monte Carlo.
     BMinSep {
@@ -72,7 +80,10 @@ impl SamplingAssumption {
             Self::CyclicPoisson { sampling_probability, partition } => {
                 Sampling::CyclicPoisson { sampling_probability, partition }
             }
-            Self::AnyOrder | Self::BallsInBins { .. } | Self::BMinSep { .. } => Sampling::AnyOrder,
+            Self::AnyOrder
+            | Self::BallsInBins { .. }
+            | Self::RandomAllocation { .. }
+            | Self::BMinSep { .. } => Sampling::AnyOrder,
         }
     }
 }
@@ -160,13 +171,20 @@ pub(crate) fn invalid(
 pub(crate) fn relaxed_to_cover(plan: &Plan, assumed: SamplingAssumption) -> Participation {
     let own = plan.participation();
     let Some(distance) = least_distance(plan, assumed) else { return own };
-    let often = plan.iterations().div_ceil(distance);
+    let often = match assumed {
+        SamplingAssumption::RandomAllocation { batches_per_epoch, participations } => {
+            let epochs = plan.iterations().div_ceil(batches_per_epoch.max(1));
+            participations.saturating_mul(epochs).min(plan.iterations())
+        }
+        _ => plan.iterations().div_ceil(distance),
+    };
     // A unit that takes part once keeps any distance.
     let min_sep = if often > 1 { own.min_sep.min(distance) } else { own.min_sep };
     Participation { min_sep, max_participations: own.max_participations.max(often) }
 }
 
-/// Returns the least distance of two rounds that one unit takes. Some draw takes every such round: ⌈n/distance⌉ in all.
+/// Returns the least distance of two rounds that one unit takes. Some draw takes every such round, ⌈n/distance⌉ in all,
+/// except under random allocation.
 fn least_distance(plan: &Plan, assumed: SamplingAssumption) -> Option<u64> {
     match assumed {
         SamplingAssumption::AnyOrder => None,
@@ -174,6 +192,8 @@ fn least_distance(plan: &Plan, assumed: SamplingAssumption) -> Option<u64> {
         SamplingAssumption::CyclicPoisson { .. } => bands(plan),
         // A unit's batch is drawn once and is the same in every epoch: its rounds are a whole epoch apart.
         SamplingAssumption::BallsInBins { batches_per_epoch, .. } => Some(batches_per_epoch),
+        // The last round of one epoch and the first of the next are neighbours.
+        SamplingAssumption::RandomAllocation { .. } => Some(1),
         SamplingAssumption::BMinSep { min_sep, .. } => Some(min_sep),
     }
     // A distance of 0 is refused elsewhere, and must not divide by zero here.
@@ -211,6 +231,10 @@ mod tests {
     fn a_rule_is_widened_where_sampling_goes_beyond_it() {
         let bins =
             |batches_per_epoch| SamplingAssumption::BallsInBins { batches_per_epoch, samples: 1, seed: 0 };
+        let allocated = |batches_per_epoch, participations| SamplingAssumption::RandomAllocation {
+            batches_per_epoch,
+            participations,
+        };
         let partition = accounting::Partition::Independent;
         let cyclic = SamplingAssumption::CyclicPoisson { sampling_probability: 0.1, partition };
         let resting = SamplingAssumption::BMinSep {
@@ -230,6 +254,9 @@ mod tests {
             // One epoch: each takes part once, at whatever distance.
             ((500, 1), bins(100), (500, 1)),
             ((500, 1), bins(0), (1, 100)),
+            ((100, 1), allocated(10, 1), (1, 10)),
+            ((5, 20), allocated(10, 3), (1, 30)),
+            ((1, 100), allocated(0, 200), (1, 100)),
             ((100, 1), cyclic, (8, 13)),
             ((100, 1), resting, (9, 12)),
         ] {

@@ -67,6 +67,61 @@ fn calibration_satisfies_epsilon_and_delta() {
 }
 
 #[test]
+fn random_allocation_is_bracketed() {
+    let bench = Bench::new();
+    let words =
+        "account random-allocation --noise-multiplier 1 --batches-per-epoch 100 --epochs 1 --delta 1e-6";
+    let answer = bench.json(words);
+    let upper = number(&answer, "epsilon");
+    let lower = number(&answer, "epsilon_lower");
+    assert!((0.8576..upper).contains(&lower) && upper < 0.8584, "{lower} {upper}");
+    assert_eq!((answer["selected"].as_u64(), number(&answer, "delta")), (Some(1), 1e-6));
+    // Where a record joins several batches nothing is known from below.
+    let twice = bench.json(&format!("{words} --selected 2"));
+    assert!(number(&twice, "epsilon") > upper && twice["epsilon_lower"].is_null());
+    let goal = "calibrate random-allocation --batches-per-epoch 20 --epochs 2 --delta 1e-6 --epsilon 1";
+    let found = bench.json(goal);
+    assert!((0.999..=1.0).contains(&number(&found, "epsilon")), "{found}");
+    bench.refused(&format!("{goal} --find iterations"), 2, &["allowed for random-allocation"]);
+    bench.refused(&format!("{words} --selected 101"), 2, &["participations in an epoch is 101"]);
+    bench.refused(&format!("{words} --neighbouring replace"), 2, &["zero-out or add-remove"]);
+}
+
+#[test]
+fn events_compose_and_delta_is_known_at_epsilon() {
+    let bench = Bench::new();
+    let write = |name: &str, text: &str| std::fs::write(bench.path(name), text).unwrap();
+    write("one.json", r#"{"kind": "gaussian", "noise_multiplier": 4}"#);
+    write(
+        "two.json",
+        r#"[{"kind": "gaussian", "noise_multiplier": 3}, {"kind": "laplace", "noise_multiplier": 20}]"#,
+    );
+    let answer = bench.json("account compose one.json two.json --delta 1e-6");
+    let epsilon = number(&answer, "epsilon");
+    let gaussians = bench.json("account gaussian --sensitivity 1 --noise-multiplier 2.4 --delta 1e-6");
+    let alone = number(&gaussians, "epsilon");
+    assert!(alone < epsilon && epsilon < alone + 0.05, "{alone} {epsilon}");
+    assert_eq!((answer["events"].as_u64(), answer["rho"].is_null()), (Some(3), true));
+    // δ at the ε of δ is δ, for every account.
+    for words in [
+        "compose one.json two.json",
+        "event --event one.json",
+        "poisson --noise-multiplier 1 --sampling-probability 0.01 --iterations 100",
+        "tree --noise-multiplier 3 --iterations 20",
+        "plan --plan plan.toml",
+    ] {
+        let epsilon = number(&bench.json(&format!("account {words} --delta 1e-6")), "epsilon");
+        let delta = number(&bench.json(&format!("account {words} --epsilon {epsilon}")), "delta");
+        assert!((delta / 1e-6 - 1.0).abs() < 1e-2, "{words}: {delta}");
+    }
+    bench.refused("account compose one.json", 2, &["--delta", "--epsilon"]);
+    bench.refused("account compose one.json --delta 1e-6 --epsilon 1", 2, &["--epsilon"]);
+    bench.refused("account compose - - --delta 1e-6", 2, &["more than once"]);
+    write("three.json", r#"{"kind": "magic"}"#);
+    bench.refused("account compose one.json three.json --delta 1e-6", 2, &["three.json", "magic"]);
+}
+
+#[test]
 fn replacement_doubles_what_is_not_sampled() {
     let bench = Bench::new();
     let words = "account gaussian --sensitivity 1 --noise-multiplier 2 --delta 1e-6";

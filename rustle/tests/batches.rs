@@ -140,6 +140,20 @@ fn accounting_accepts_the_event_with_a_noise_multiplier() {
         let event: accounting::Event = serde_json::from_value(event).unwrap();
         assert!(event.supports(accounting::Neighbouring::AddRemove).is_ok());
     }
+    let mut drawn = event(SCHEMES[5]);
+    let fields = drawn.as_object_mut().unwrap();
+    for name in ["epochs", "iterations", "unit", "neighbouring", "public_population"] {
+        assert!(fields.remove(name).is_some());
+    }
+    fields.insert("noise_multiplier".into(), 1.0.into());
+    let drawn: accounting::Event = serde_json::from_value(drawn).unwrap();
+    for (relation, said) in [
+        (accounting::Neighbouring::ZeroOut, true),
+        (accounting::Neighbouring::AddRemove, true),
+        (accounting::Neighbouring::Replace, false),
+    ] {
+        assert_eq!(drawn.supports(relation).is_ok(), said, "{relation:?}");
+    }
     for (words, partition) in [(SCHEMES[1], "independent"), (SCHEMES[2], "equal-split")] {
         let event = event(words);
         let fields = ["kind", "sampling_probability", "partition"];

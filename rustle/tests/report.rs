@@ -117,6 +117,7 @@ fn figures_without_sampling_hold_for_sampled_batches() {
         "balls-in-bins --batches-per-epoch 10 --samples 65536 --seed 1",
         "cyclic-poisson --sampling-probability 0.1",
         "b-min-sep --min-sep 10 --sampling-probability 0.1 --samples 65536 --seed 1",
+        "random-allocation --batches-per-epoch 10",
     ] {
         let statement =
             bench.json(&format!("report --plan once.toml --released all.json --sampling {sampling}"));
@@ -258,6 +259,8 @@ fn what_cannot_be_stated_is_named() {
             "report --plan band.toml --sampling balls-in-bins --batches-per-epoch 4 --neighbouring replace",
             "neighbouring is replace; allowed: zero-out",
         ),
+        ("report --plan band.toml --sampling random-allocation --batches-per-epoch 4", "allowed: identity"),
+        ("report --plan band.toml --selected 2", "--selected is given"),
         (
             "report --plan band.toml --sampling b-min-sep --min-sep 4",
             "--sampling-probability is missing; --sampling b-min-sep requires it",

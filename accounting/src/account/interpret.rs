@@ -2,8 +2,10 @@
 
 use strategy::{Participation, Tree};
 
+use super::selection::Selection;
 use super::totals::Totals;
-use super::truncated;
+use super::{fixed_size, known, truncated};
+use crate::allocation;
 use crate::amplification::group_probability;
 use crate::error::{AccountingError, Result, not_negative, positive};
 use crate::event::{Event, MatrixMechanism, Partition, Sampling};
@@ -51,6 +53,22 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
                 Pair::mixture(*noise_multiplier, &mixture, direction).map(Round::from)
             })
         }
+        Event::RandomAllocation { noise_multiplier, batches_per_epoch, participations } => {
+            if relation == Neighbouring::Replace {
+                let why = "no worst pair is known for replacement, where both data sets are mixtures; \
+                           account under zero-out or add-remove";
+                return Err(unsupported(event, why));
+            }
+            let rounds = allocation::rounds(*noise_multiplier, *batches_per_epoch, *participations)?;
+            rounds.into_iter().try_for_each(|(remove, add, times)| {
+                totals.add_rounds(times.saturating_mul(count), |direction| {
+                    Ok(match direction {
+                        Direction::Remove => remove.clone(),
+                        Direction::Add => add.clone(),
+                    })
+                })
+            })
+        }
         Event::SelfComposed { event, count: times } => {
             let product = count.checked_mul(*times).ok_or(AccountingError::Invalid {
                 what: "number of rounds",
@@ -66,6 +84,21 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
             let tree = Tree::new(restarts.clone(), *completion)?;
             let rule = Participation::new(*min_sep, *max_participations)?;
             totals.add_gaussian(tree.sensitivity(*iterations, rule)?.value, *noise_multiplier, count)
+        }
+        Event::ApproximateDp { .. }
+        | Event::PureDp { .. }
+        | Event::Laplace { .. }
+        | Event::DiscreteLaplace { .. }
+        | Event::DiscreteGaussian { .. }
+        | Event::ExponentialMechanism { .. } => known::add(totals, event, count),
+        Event::WithoutReplacementGaussian { noise_multiplier, dataset_size, batch_size } => {
+            fixed_size::add(totals, *noise_multiplier, (*dataset_size, *batch_size), count)
+        }
+        Event::RepeatAndSelect { event, mean, shape } => {
+            let mut run = Totals::new(relation);
+            add(&mut run, event, 1, depth + 1)?;
+            totals.add_selection(Selection::new(run, *mean, *shape)?, count);
+            Ok(())
         }
         Event::ZCdp { rho } => totals.add_zcdp(not_negative("rho", *rho)?, count),
         Event::MatrixMechanism(run) => matrix(totals, event, run, count),

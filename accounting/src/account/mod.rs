@@ -2,7 +2,10 @@
 //!
 //! `interpret` turns an event into `totals`; the figures here are read off these. Events know nothing of accounts.
 
+mod fixed_size;
 mod interpret;
+mod known;
+mod selection;
 mod totals;
 mod truncated;
 
@@ -39,14 +42,19 @@ impl Account {
     /// Returns ρ of zero-concentrated DP; `None` where any round is sampled.
     #[must_use]
     pub fn rho(&self) -> Option<f64> {
-        (!self.totals.sampled).then_some(self.totals.rho + self.totals.mu_squared / 2.0)
+        (!self.totals.sampled && self.totals.selections.is_empty())
+            .then_some(self.totals.rho + self.totals.mu_squared / 2.0)
     }
 
     /// Returns the privacy-loss distributions of both directions.
     ///
     /// # Errors
-    /// [`AccountingError::Unsupported`] where a part is only known to be zCDP.
+    /// [`AccountingError::Unsupported`] where a part is only known to be zCDP, or is the best of several runs.
     pub fn profile(&self) -> Result<Profile> {
+        if !self.totals.selections.is_empty() {
+            let why = "Rényi divergences bound its loss without giving a distribution".to_owned();
+            return Err(AccountingError::Unsupported { event: "repeat-and-select", why });
+        }
         if self.totals.rho > 0.0 {
             let why = "ρ bounds a loss without giving its distribution".to_owned();
             return Err(AccountingError::Unsupported { event: "z-cdp", why });
@@ -77,6 +85,10 @@ impl Account {
     /// Those of [`Self::epsilon`].
     pub fn epsilon_figure(&self, delta: f64, accuracy: f64) -> Result<Figure> {
         probability("delta", delta)?;
+        if !self.totals.selections.is_empty() {
+            let value = self.totals.selected_epsilon(delta)?;
+            return Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false });
+        }
         if self.totals.sampled && self.totals.rho == 0.0 {
             return self.profile()?.epsilon_figure(delta, accuracy);
         }
@@ -106,6 +118,9 @@ impl Account {
     /// [`AccountingError::Invalid`] unless ε ≥ 0 is finite.
     pub fn delta(&self, epsilon: f64) -> Result<f64> {
         not_negative("epsilon", epsilon)?;
+        if !self.totals.selections.is_empty() {
+            return self.totals.selected_delta(epsilon);
+        }
         if self.totals.sampled && self.totals.rho == 0.0 {
             return self.profile()?.delta(epsilon);
         }
@@ -124,7 +139,7 @@ impl Account {
     }
 
     pub(crate) fn rough_epsilon(&self, delta: f64) -> Result<f64> {
-        if self.totals.sampled && self.totals.rho == 0.0 {
+        if self.totals.sampled && self.totals.rho == 0.0 && self.totals.selections.is_empty() {
             return Ok(self.profile()?.rough_epsilon(delta));
         }
         self.epsilon(delta)

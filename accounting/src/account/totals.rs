@@ -1,5 +1,6 @@
 //! The sums that figures are read off.
 
+use super::selection::Selection;
 use crate::error::{Result, not_negative, positive};
 use crate::neighbouring::{Direction, Neighbouring};
 use crate::pld::{Composition, Round};
@@ -19,6 +20,8 @@ pub struct Totals {
     pub add: Composition,
     /// True where any round is sampled.
     pub sampled: bool,
+    /// The best of several runs, of which only Rényi divergences are known, and how often.
+    pub selections: Vec<(Selection, u64)>,
 }
 
 impl Totals {
@@ -30,6 +33,7 @@ impl Totals {
             remove: Composition::default(),
             add: Composition::default(),
             sampled: false,
+            selections: Vec::new(),
         }
     }
 
@@ -49,6 +53,13 @@ impl Totals {
         let factor = self.neighbouring.factor();
         self.rho = not_negative("rho", self.rho + factor * factor * rho * count as f64)?;
         Ok(())
+    }
+
+    /// Adds `count` selections among runs.
+    pub fn add_selection(&mut self, selection: Selection, count: u64) {
+        if count > 0 {
+            self.selections.push((selection, count));
+        }
     }
 
     /// Adds `count` sampled rounds; `round` is evaluated once for each direction.

@@ -18,6 +18,7 @@
 //! mass before a stretch as the first loss of that stretch, and the mass below the floor is dropped, with a bound of it
 //! kept.
 
+use super::class::Class;
 use super::cumulant::spans;
 use super::dots::{ln_mass, share_below, shared};
 use super::pair::{Pair, Point};
@@ -58,15 +59,38 @@ pub(super) struct Cut {
     pub floor: f64,
 }
 
-pub(super) fn cells(classes: &[(f64, Pair)], cut: Cut) -> Cells {
+pub(super) fn cells(classes: &[(f64, Class)], cut: Cut) -> Cells {
     let mut cells =
         Cells { first: 0, masses: Vec::new(), ln_scale: cut.ln_scale, infinite: 0.0, dropped: 0.0 };
-    for (weight, pair) in classes {
-        let rise = (cut.theta * cut.spacing).exp();
-        let mut cutter = Cutter { pair, cut, ln_weight: weight.ln(), rise, out: &mut cells };
-        cutter.all();
+    for (weight, class) in classes {
+        match class {
+            Class::Pair(pair) => {
+                let rise = (cut.theta * cut.spacing).exp();
+                Cutter { pair, cut, ln_weight: weight.ln(), rise, out: &mut cells }.all();
+            }
+            Class::Losses(losses) => losses.deposit(*weight, cut, &mut cells),
+        }
     }
     cells
+}
+
+impl Cells {
+    /// Adds tilted mass at a multiple of h.
+    pub(super) fn add(&mut self, index: i64, mass: f64) {
+        if self.masses.is_empty() {
+            self.first = index;
+        }
+        if index < self.first {
+            let more = (self.first - index) as usize;
+            self.masses.splice(0..0, std::iter::repeat_n(0.0, more));
+            self.first = index;
+        }
+        let place = (index - self.first) as usize;
+        if place >= self.masses.len() {
+            self.masses.resize(place + 1, 0.0);
+        }
+        self.masses[place] += mass;
+    }
 }
 
 struct Cutter<'a> {
@@ -231,24 +255,7 @@ impl Cutter<'_> {
     fn deposit(&mut self, place: i64, loss: f64, mass: f64) {
         let h = self.cut.spacing;
         let share = share_below(loss - place as f64 * h, h);
-        self.add(place, mass * share);
-        self.add(place + 1, mass * (1.0 - share) * self.rise);
-    }
-
-    fn add(&mut self, index: i64, mass: f64) {
-        let masses = &mut self.out.masses;
-        if masses.is_empty() {
-            self.out.first = index;
-        }
-        if index < self.out.first {
-            let more = (self.out.first - index) as usize;
-            masses.splice(0..0, std::iter::repeat_n(0.0, more));
-            self.out.first = index;
-        }
-        let place = (index - self.out.first) as usize;
-        if place >= masses.len() {
-            masses.resize(place + 1, 0.0);
-        }
-        masses[place] += mass;
+        self.out.add(place, mass * share);
+        self.out.add(place + 1, mass * (1.0 - share) * self.rise);
     }
 }

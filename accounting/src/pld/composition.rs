@@ -1,20 +1,28 @@
 //! Rounds, and how often each is composed.
 
+use super::class::Class;
+use super::losses::Losses;
 use super::pair::Pair;
 use crate::error::{AccountingError, Result};
 
 /// Most rounds of one composition, 2⁴⁰: beyond it the rounding that is charged for each round would dominate.
 pub const MAX_ROUNDS: u64 = 1 << 40;
 
-/// One round: one of some pairs, each with a public probability. Most rounds are a single pair.
+/// One round: one of some classes, each with a public probability. Most rounds are a single pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
-    classes: Vec<(f64, Pair)>,
+    classes: Vec<(f64, Class)>,
 }
 
 impl From<Pair> for Round {
     fn from(pair: Pair) -> Self {
-        Self { classes: vec![(1.0, pair)] }
+        Self { classes: vec![(1.0, pair.into())] }
+    }
+}
+
+impl From<Losses> for Round {
+    fn from(losses: Losses) -> Self {
+        Self { classes: vec![(1.0, losses.into())] }
     }
 }
 
@@ -24,14 +32,15 @@ impl Round {
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless probabilities are in [0, 1] and sum to 1.
-    pub fn of_classes(classes: Vec<(f64, Pair)>) -> Result<Self> {
+    pub fn of_classes<C: Into<Class>>(classes: Vec<(f64, C)>) -> Result<Self> {
         let total: f64 = classes.iter().map(|(weight, _)| weight).sum();
         let fits = |weight: &f64| (0.0..=1.0).contains(weight);
         if !classes.iter().all(|(weight, _)| fits(weight)) || (total - 1.0).abs() > 1e-9 {
             let what = "sum of a round's class probabilities";
             return Err(AccountingError::Invalid { what, value: total, allowed: "1, of parts in 0 to 1" });
         }
-        Ok(Self { classes: classes.into_iter().filter(|(weight, _)| *weight > 0.0).collect() })
+        let kept = classes.into_iter().filter(|(weight, _)| *weight > 0.0);
+        Ok(Self { classes: kept.map(|(weight, class)| (weight, class.into())).collect() })
     }
 }
 
@@ -73,8 +82,18 @@ impl Composition {
     }
 
     /// Iterates over the rounds and how often each is composed.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&[(f64, Pair)], u64)> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&[(f64, Class)], u64)> {
         self.parts.iter().map(|(round, count)| (round.classes.as_slice(), *count))
+    }
+
+    /// Returns an upper bound of P's mass at losses of +∞, over all rounds.
+    pub(super) fn infinite(&self) -> f64 {
+        let of_class = |(weight, class): &(f64, Class)| match class {
+            Class::Pair(_) => 0.0,
+            Class::Losses(losses) => weight * losses.infinite(),
+        };
+        let of_round = |round: &Round| round.classes.iter().map(of_class).sum::<f64>();
+        self.parts.iter().map(|(round, count)| *count as f64 * of_round(round)).sum()
     }
 
     pub(super) fn rounds(&self) -> f64 {

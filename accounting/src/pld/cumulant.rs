@@ -2,7 +2,9 @@
 //!
 //! Grids, their ranges and their tilts are chosen with it. With θ = order − 1 it is the Rényi curve.
 
+use super::class::Class;
 use super::dots::{ln_mass, narrow_up_to, shared};
+use super::losses::Losses;
 use super::pair::{Pair, Point};
 
 /// Quadrature nodes of one round: (ln of P's mass at the node, loss), over all classes.
@@ -34,13 +36,20 @@ impl Cumulant {
     /// Places nodes every `step` wherever P has more than e^{`ln_tail`} of mass further out. The rest is left out, as
     /// losses of tiny probability may be so large that no tilt would see anything else. On unit Gaussians the trapezoid
     /// rule is exact to f64 already at step 0.25.
-    pub(crate) fn new(classes: &[(f64, Pair)], ln_tail: f64, step: f64) -> Self {
-        let mut nodes = Vec::new();
-        let mut top_loss = f64::NEG_INFINITY;
-        for (weight, pair) in classes {
+    pub(crate) fn new(classes: &[(f64, Class)], ln_tail: f64, step: f64) -> Self {
+        let mut cumulant = Self { nodes: Vec::new(), top_loss: f64::NEG_INFINITY };
+        for (weight, class) in classes {
+            let pair = match class {
+                Class::Pair(pair) => pair,
+                Class::Losses(losses) => {
+                    cumulant.losses(*weight, losses, ln_tail);
+                    continue;
+                }
+            };
+            let Self { nodes, top_loss } = &mut cumulant;
             let ln_mass = weight.ln() + step.ln();
             let ends = spans(pair, ln_tail).into_iter().map(|(_, to)| pair.at(to).loss);
-            top_loss = ends.fold(top_loss, f64::max);
+            *top_loss = ends.fold(*top_loss, f64::max);
             for (from, to) in spans(pair, ln_tail) {
                 let count = ((to - from) / step).ceil() as u64;
                 nodes.extend((0..=count).map(|i| {
@@ -49,16 +58,32 @@ impl Cumulant {
                 }));
             }
         }
-        Self { nodes, top_loss }
+        cumulant
+    }
+
+    /// Adds the nodes of losses that are known one by one.
+    fn losses(&mut self, weight: f64, losses: &Losses, ln_tail: f64) {
+        let (nodes, top) = losses.nodes(ln_tail);
+        self.nodes.extend(nodes.map(|(mass, loss)| (mass + weight.ln(), loss)));
+        self.top_loss = self.top_loss.max(top);
     }
 
     /// Builds a cumulant that bounds the exact one, from dots that are at most `step` apart: for θ > 0, K(θ) is never
     /// below the exact one, except for the mass above the spans.
-    pub(crate) fn bounding(classes: &[(f64, Pair)], ln_tail: f64, step: f64) -> Self {
+    pub(crate) fn bounding(classes: &[(f64, Class)], ln_tail: f64, step: f64) -> Self {
         let mut bounding = Self { nodes: Vec::new(), top_loss: f64::NEG_INFINITY };
         // Keeps the smallest masses away from f64's end.
         let lift = -0.5 * ln_tail;
-        for (weight, pair) in classes {
+        for (weight, class) in classes {
+            let pair = match class {
+                Class::Pair(pair) => pair,
+                Class::Losses(losses) => {
+                    let before = bounding.nodes.len();
+                    bounding.losses(*weight, losses, ln_tail);
+                    bounding.nodes[before..].iter_mut().for_each(|(mass, _)| *mass += lift);
+                    continue;
+                }
+            };
             let mut end = f64::NEG_INFINITY;
             for (from, to) in spans(pair, ln_tail) {
                 let mut here = (from, pair.at(from));

@@ -11,7 +11,10 @@ const STEP: f64 = 0.02;
 impl Composition {
     /// Returns an upper bound of ε at `delta`: (K(θ) − ln δ)/θ at one θ.
     pub(super) fn chernoff_epsilon(&self, delta: f64) -> f64 {
-        // Half of δ is left for the mass that the quadrature doesn't reach.
+        // Half of δ is left for the mass that the quadrature doesn't reach, and for losses without a bound.
+        if self.infinite() > 0.25 * delta {
+            return f64::INFINITY;
+        }
         let goal = (0.5 * delta).ln();
         let ln_tail = (goal + LN_UNCUT_SHARE - self.rounds().ln()).max(LN_SMALLEST_TAIL);
         let cumulants = self.bounding(ln_tail);
@@ -23,7 +26,7 @@ impl Composition {
     pub(super) fn chernoff_ln_delta(&self, epsilon: f64) -> f64 {
         let cumulants = self.bounding(LN_SMALLEST_TAIL);
         let Saddle { theta, moments } = CumulantSum { parts: &cumulants }.for_epsilon(epsilon, MAX_STEEPNESS);
-        moments.value - theta * epsilon
+        ln_sum(moments.value - theta * epsilon, self.infinite().ln())
     }
 
     fn bounding(&self, ln_tail: f64) -> Vec<(Cumulant, u64)> {
@@ -38,4 +41,10 @@ impl Composition {
         let sum = CumulantSum { parts: &parts };
         sum.likely_epsilon(sum.for_delta(delta.ln(), 1e3))
     }
+}
+
+/// Returns ln(e^a + e^b).
+fn ln_sum(a: f64, b: f64) -> f64 {
+    let top = a.max(b);
+    if top == f64::NEG_INFINITY { top } else { top + (-(a - b).abs()).exp().ln_1p() }
 }

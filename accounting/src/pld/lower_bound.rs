@@ -3,10 +3,9 @@
 //! The test decides for P where the loss of any round is above a level. Its rates are products of normal tails, so they
 //! hold whatever the grids do; for one round, those of the best level are exact.
 
+use super::class::Class;
 use super::composition::Composition;
-use super::pair::Pair;
 use crate::gaussian::bisect;
-use crate::pld::dots::ln_mass;
 
 /// The relative rounding that a bound allows for.
 const RELATIVE_ROUNDING: f64 = 1e-6;
@@ -18,11 +17,6 @@ const MIN_Q_RATE: f64 = 1e-290;
 
 /// Number of levels that are tried, from ε upwards.
 const LEVELS: u32 = 12;
-/// The distance of the highest level beyond the largest shift, in standard deviations.
-const LEVEL_REACH: f64 = 6.0;
-
-/// Distance from the largest shift beyond which no mass of a pair matters, in standard deviations.
-const LINE_REACH: f64 = 40.0;
 
 /// The probabilities, under P and under Q, that a test decides for P.
 #[derive(Debug, Clone, Copy)]
@@ -34,14 +28,10 @@ struct Rates {
 impl Composition {
     /// Returns a lower bound of δ(ε).
     pub(super) fn delta_of_one_test(&self, epsilon: f64) -> f64 {
-        let top = |pair: &Pair| pair.at(end(pair)).loss;
-        let Some((_, pair, _)) = self.pairs().max_by(|a, b| top(a.1).total_cmp(&top(b.1))) else {
+        let Some(class) = self.classes().max_by(|a, b| a.top().total_cmp(&b.top())) else {
             return 0.0;
         };
-        let (_, first) = bisect(-end(pair), end(pair), |x| pair.at(x).loss > epsilon);
-        let step = (pair.steepest() + LEVEL_REACH - first).max(0.0) / f64::from(LEVELS);
-        let levels =
-            (0..LEVELS).map(|i| if i == 0 { epsilon } else { pair.at(first + step * f64::from(i)).loss });
+        let levels = class.levels(epsilon, LEVELS).into_iter();
         let delta = |level: f64| {
             let Rates { p, q } = self.rates(level);
             let under_q = (q.max(MIN_Q_RATE).ln() + epsilon).exp();
@@ -53,17 +43,16 @@ impl Composition {
     /// Returns a lower bound of the power of the best test.
     pub(super) fn power_of_one_test(&self, rate: f64) -> f64 {
         let (low, top) = self
-            .pairs()
-            .map(|(_, pair, _)| (pair.at(-end(pair)).loss, pair.at(end(pair)).loss))
+            .classes()
+            .map(|class| (class.bottom(), class.top().min(f64::MAX)))
             .fold((0.0, 0.0), |all: (f64, f64), one| (all.0.min(one.0), all.1.max(one.1)));
         let (_, level) = bisect(low, top, |level| self.rates(level).q <= rate);
         let Rates { p, q } = self.rates(level);
         if q <= rate { p * (1.0 - RELATIVE_ROUNDING) } else { 0.0 }
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (f64, &Pair, u64)> {
-        self.parts()
-            .flat_map(|(classes, count)| classes.iter().map(move |(weight, pair)| (*weight, pair, count)))
+    fn classes(&self) -> impl Iterator<Item = &Class> {
+        self.parts().flat_map(|(classes, _)| classes.iter().map(|(_, class)| class))
     }
 
     /// Returns the rates of the test whether the loss of any round is above a level.
@@ -73,19 +62,14 @@ impl Composition {
         for (classes, count) in self.parts() {
             let mut p = 0.0;
             let mut q = 0.0;
-            for (weight, pair) in classes {
-                let far = end(pair);
-                let (_, x) = bisect(-far, far, |x| pair.at(x).loss > level);
-                p += weight * ln_mass(pair.upper(), x, f64::INFINITY).exp();
-                q += weight * ln_mass(pair.lower(), x, f64::INFINITY).exp();
+            for (weight, class) in classes {
+                let (more_p, more_q) = class.above(level);
+                p += weight * more_p;
+                q += weight * more_q;
             }
             none_p += count as f64 * (-p.min(1.0)).ln_1p();
             none_q += count as f64 * (-q.min(1.0)).ln_1p();
         }
         Rates { p: -none_p.exp_m1(), q: -none_q.exp_m1() }
     }
-}
-
-fn end(pair: &Pair) -> f64 {
-    pair.steepest() + LINE_REACH
 }

@@ -41,24 +41,33 @@
 //! ```
 
 mod cells;
+mod class;
 mod composition;
 pub(crate) mod cumulant;
 mod dots;
 mod estimates;
 mod figure;
+mod joined;
+mod losses;
 mod lower_bound;
+mod optimistic;
 mod pair;
 mod profile;
 mod saddle;
+mod stretches;
 mod transform;
 mod window;
 mod window_choice;
 
+pub use class::Class;
 pub use composition::{Composition, MAX_ROUNDS, Round};
 pub use figure::{ACCURACY, Figure};
+pub(crate) use joined::joined;
+pub use losses::{Loss, Losses, MAX_LOSSES};
 pub(crate) use pair::sampling;
 pub use pair::{MAX_COMPONENTS, Pair};
 pub use profile::Profile;
+pub(crate) use stretches::{Stretch, of_stretches};
 
 use self::window::WindowAnswer;
 use self::window_choice::Query;

@@ -7,6 +7,9 @@ use super::transform::{Convolution, convolve, fast_length};
 const ROUNDING: f64 = 1e-10;
 const ROUNDING_PER_ROUND: f64 = 2e-15;
 
+/// The tilted mass that may be outside a window, ten times e^−26 on either side.
+const WRAPPED: f64 = 1e-10;
+
 /// Tilted masses of the composed loss at (first+i)·h, by a circular convolution. Mass that falls outside wraps around to
 /// the inside, where it only adds to δ; mass above the window is counted in `beyond` as well.
 #[derive(Debug, Clone)]
@@ -89,6 +92,13 @@ impl Window {
     /// m ∕ (θ+1); and so do sums of masses from each place on that are at most m, by summation by parts.
     fn hidden_above(&self, loss: f64) -> f64 {
         self.hidden * self.untilted(loss) / (self.theta + 1.0)
+    }
+
+    /// Returns an upper bound of what a δ at this loss counts beyond the mass of the grid: infinite losses, rounding, and mass
+    /// that was outside the window.
+    pub(super) fn charged(&self, loss: f64, delta: f64) -> f64 {
+        let wrapped = WRAPPED * self.untilted(loss) / (self.theta + 1.0);
+        self.beyond + self.rounding * delta + 2.0 * self.hidden_above(loss - self.spacing) + wrapped
     }
 
     /// Finds the smallest ε ≥ `floor` in the window with δ(ε) ≤ `delta`, going down from its top.

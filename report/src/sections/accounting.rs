@@ -114,6 +114,12 @@ fn sampling(statement: &Statement) -> String {
              it is worthless if the seed was chosen by its result. `rustle batches --scheme balls-in-bins` forms \
              them."
         ),
+        SamplingAssumption::RandomAllocation { batches_per_epoch, participations } => format!(
+            "Random allocation: in every epoch of {batches_per_epoch} batches each unit joins {participations}, \
+             drawn at random, anew in every epoch and independently of all other units. A loader that shuffles the \
+             records and cuts them into batches of one size does not draw so, and the account is not for it. \
+             Batches and their seed must stay secret. `rustle batches --scheme random-allocation` forms them."
+        ),
         SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
             let start = if warm_start { ", as if batches had been formed before round 0" } else { "" };
             format!(

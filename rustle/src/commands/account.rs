@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use accounting::{Account, Event, Report, gaussian, pld, zcdp};
+use accounting::Report;
 use clap::{Args, Subcommand};
 use strategy::{Sensitivity, Tree};
 
+pub use self::ask::Query;
+use self::ask::{Ask, sampled_answer};
+use self::random_allocation::RandomAllocation;
 use self::sampled::{BandMf, Poisson, Relation, UserLevel};
 use super::errors::from_accounting;
 use super::setting::ParticipationArgs;
@@ -15,7 +18,10 @@ use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 
+mod ask;
+mod compose;
 mod event;
+pub mod random_allocation;
 pub mod sampled;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -31,6 +37,8 @@ pub enum AccountCommand {
     Poisson(SampledArgs<Poisson>),
     /// Analyze Poisson-sampled rounds of independent noise, per user
     UserLevel(SampledArgs<UserLevel>),
+    /// Analyze independent noise under random allocation: each record in some batches of each epoch
+    RandomAllocation(SampledArgs<RandomAllocation>),
     /// Analyze a banded strategy under cyclic Poisson sampling
     BandMf(SampledArgs<BandMf>),
     /// Analyze a plan under balls-in-bins sampling, by Monte Carlo
@@ -39,25 +47,19 @@ pub enum AccountCommand {
     BMinSep(monte_carlo::AccountArgs<b_min_sep::BMinSepArgs>),
     /// Analyze an event given as JSON
     Event(event::EventArgs),
+    /// Analyze several events together, each given as JSON
+    Compose(compose::ComposeArgs),
 }
 
 #[derive(Clone, Debug, Args)]
-#[group(skip)]
-#[command(group = clap::ArgGroup::new("ask").required(true).args(["delta", "epsilon"]))]
 pub struct GaussianArgs {
     /// L2 sensitivity of C, per unit clip norm, at least 0
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     sensitivity: f64,
     #[command(flatten)]
     noise: Noise,
-    /// δ at which ε is computed, strictly between 0 and 1
-    #[arg(long, allow_negative_numbers = true)]
-    delta: Option<f64>,
-    /// ε at which δ is computed, at least 0
-    #[arg(long, allow_negative_numbers = true)]
-    epsilon: Option<f64>,
     #[command(flatten)]
-    relation: Relation,
+    ask: Ask,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -95,15 +97,6 @@ struct Noise {
     /// Noise multiplier σ, in units of the clip norm, above 0
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     noise_multiplier: f64,
-}
-
-#[derive(Clone, Copy, Debug, Args)]
-struct Ask {
-    /// δ at which ε is computed, strictly between 0 and 1
-    #[arg(long, allow_negative_numbers = true)]
-    delta: f64,
-    #[command(flatten)]
-    relation: Relation,
 }
 
 /// A tree mechanism and its participation.
@@ -144,8 +137,7 @@ impl AccountCommand {
             Self::Tree(TreeArgs { noise, shape, ask }) => {
                 let rule = shape.participation.rule()?;
                 let tree = shape.tree()?.sensitivity(shape.iterations, rule).map_err(bad_use)?;
-                let report =
-                    ask.relation.report(tree, noise.noise_multiplier, ask.delta).map_err(from_accounting)?;
+                let report = ask.report(tree, noise.noise_multiplier)?;
                 answer("tree", &report, ask.relation).with("iterations", shape.iterations)
             }
             Self::Poisson(SampledArgs { noise, shape, ask }) => {
@@ -160,24 +152,17 @@ impl AccountCommand {
                 let event = shape.event(noise.noise_multiplier);
                 shape.describe(sampled_answer("band-mf", noise.noise_multiplier, &event, ask)?)
             }
+            Self::RandomAllocation(SampledArgs { noise, shape, ask }) => {
+                let sigma = noise.noise_multiplier;
+                let found = sampled_answer("random-allocation", sigma, &shape.event(sigma), ask)?;
+                shape.describe(shape.with_lower_bound(sigma, ask.query.delta, found)?)
+            }
             Self::BallsInBins(args) => monte_carlo::account(&args)?,
             Self::BMinSep(args) => monte_carlo::account(&args)?,
             Self::Event(args) => event::answer(&args)?,
+            Self::Compose(args) => compose::answer(&args)?,
         })
     }
-}
-
-fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> anyhow::Result<Answer> {
-    let account = Account::new(event, ask.relation.neighbouring()).map_err(from_accounting)?;
-    let figure = account.epsilon_figure(ask.delta, pld::ACCURACY).map_err(from_accounting)?;
-    let mut answer =
-        Answer::new().with("account", name).with("epsilon", figure.value).with("delta", ask.delta);
-    if let Some(rho) = account.rho() {
-        answer = answer.with("rho", rho);
-    }
-    answer = answer.with("noise_multiplier", sigma).with("neighbouring", ask.relation.name());
-    // Printed where the bound on memory made the grid, and so the figure, coarser than usual.
-    Ok(if figure.coarsened { answer.with("grid_spacing", figure.spacing) } else { answer })
 }
 
 fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
@@ -185,10 +170,8 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let n = plan.iterations();
     let rule = plan.participation();
     let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
-    let Ask { delta, relation } = args.ask;
-    let report =
-        relation.report(sensitivity, plan.accounted_noise_multiplier(), delta).map_err(from_accounting)?;
-    Ok(answer("zcdp", &report, relation)
+    let report = args.ask.report(sensitivity, plan.accounted_noise_multiplier())?;
+    Ok(answer("zcdp", &report, args.ask.relation)
         .with("mechanism", plan.mechanism().name())
         .with("iterations", n)
         .with("min_sep", rule.min_sep)
@@ -196,17 +179,9 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
 }
 
 fn gaussian_answer(args: &GaussianArgs) -> anyhow::Result<Answer> {
-    let noise_multiplier = args.noise.noise_multiplier;
-    let sensitivity = args.relation.moved(Sensitivity { value: args.sensitivity, exact: true }).value;
-    let rho = zcdp::rho(sensitivity, noise_multiplier).map_err(from_accounting)?;
-    let mu = sensitivity / noise_multiplier;
-    let (epsilon, delta) = match (args.epsilon, args.delta) {
-        (Some(epsilon), _) => (epsilon, gaussian::delta(epsilon, mu).map_err(from_accounting)?),
-        (None, Some(delta)) => (gaussian::epsilon(delta, mu).map_err(from_accounting)?, delta),
-        (None, None) => return Err(bad_use("--delta and --epsilon are missing; allowed: one of them")),
-    };
-    let report = Report { epsilon, delta, rho, noise_multiplier, sensitivity, exact: true };
-    Ok(answer("gaussian", &report, args.relation))
+    let sensitivity = Sensitivity { value: args.sensitivity, exact: true };
+    let report = args.ask.report(sensitivity, args.noise.noise_multiplier)?;
+    Ok(answer("gaussian", &report, args.ask.relation))
 }
 
 /// Returns a report as it is printed. `exact` is false where sensitivity, ε and ρ are upper bounds. The sensitivity is

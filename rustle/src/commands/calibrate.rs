@@ -10,6 +10,7 @@ use strategy::{Sensitivity, Strategy};
 use self::goal::Goal;
 use self::open::{OpenBandMf, OpenPoisson, OpenUserLevel};
 use super::account::TreeShape;
+use super::account::random_allocation::RandomAllocation;
 use super::{b_min_sep, balls_in_bins, monte_carlo};
 use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
@@ -65,6 +66,13 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
+    /// Calibrate independent noise under random allocation
+    RandomAllocation {
+        #[command(flatten)]
+        shape: RandomAllocation,
+        #[command(flatten)]
+        goal: Goal,
+    },
     /// Calibrate a plan under balls-in-bins sampling, by Monte Carlo
     BallsInBins(monte_carlo::CalibrateArgs<balls_in_bins::BallsInBinsArgs>),
     /// Calibrate a banded plan under b-min-sep sampling, by Monte Carlo
@@ -99,6 +107,9 @@ impl CalibrateCommand {
             Self::Poisson { shape, goal } => goal.sampled(&shape)?,
             Self::UserLevel { shape, goal } => goal.sampled(&shape)?,
             Self::BandMf { shape, goal } => goal.sampled(&shape)?,
+            Self::RandomAllocation { shape, goal } => {
+                shape.describe(goal.noise("random-allocation", |sigma| shape.event(sigma))?)
+            }
             Self::BallsInBins(args) => monte_carlo::calibrate(&args)?,
             Self::BMinSep(args) => monte_carlo::calibrate(&args)?,
         })

@@ -4,6 +4,7 @@ use accounting::monte_carlo::{Estimate, Pair, SampleBudget};
 use clap::Args;
 use plan::Plan;
 
+use super::account::Query;
 use super::errors::from_accounting;
 use crate::output::Answer;
 
@@ -22,6 +23,9 @@ impl SamplesArgs {
         Ok(SampleBudget { samples: self.samples, seed: self.seed.map_or_else(fresh_seed, Ok)? })
     }
 }
+
+/// Least probability with which an upper bound of δ may fail.
+const LEAST_FAILURE: f64 = 1e-12;
 
 /// Draws a seed of 53 bits, the most that every reader of JSON represents exactly.
 pub fn fresh_seed() -> anyhow::Result<u64> {
@@ -44,9 +48,8 @@ pub trait Shape: Args {
 pub struct AccountArgs<S: Shape> {
     #[command(flatten)]
     shape: S,
-    /// δ at which ε is computed, strictly between 0 and 1
-    #[arg(long, allow_negative_numbers = true)]
-    delta: f64,
+    #[command(flatten)]
+    query: Query,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -61,20 +64,31 @@ pub struct CalibrateArgs<S: Shape> {
     delta: f64,
 }
 
-/// Returns ε at δ.
+/// Returns ε at δ, or δ at ε: both are estimates, with an upper bound of δ.
 pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
     let shape = &args.shape;
-    let delta = args.delta;
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
     let sigma = plan.accounted_noise_multiplier();
-    let found = mechanism.epsilon(sigma, delta, sampling).map_err(from_accounting)?;
+    let (epsilon, delta, found) = match (args.query.epsilon, args.query.delta) {
+        (Some(epsilon), _) => {
+            let found = mechanism.delta(sigma, epsilon, sampling).map_err(from_accounting)?;
+            (epsilon, found.worse().delta, found)
+        }
+        (None, asked) => {
+            let delta = asked.unwrap_or(f64::NAN);
+            let found = mechanism.epsilon(sigma, delta, sampling).map_err(from_accounting)?;
+            (found.epsilon, delta, found.delta)
+        }
+    };
     let answer = Answer::new()
         .with("account", S::NAME)
-        .with("epsilon", found.epsilon)
+        .with("epsilon", epsilon)
         .with("delta", delta)
         .with("noise_multiplier", sigma);
-    let answer = verified(answer, found.delta.worse(), found.delta.upper(delta), sampling);
+    // A bound that fails with a probability of 0 or 1 would say nothing.
+    let failure = delta.clamp(LEAST_FAILURE, 0.5);
+    let answer = verified(answer, found.worse(), found.upper(failure), sampling);
     Ok(of_plan(shape.describe(answer), &plan))
 }
 

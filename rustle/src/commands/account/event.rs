@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use accounting::{Account, Event, pld};
+use accounting::Event;
 use anyhow::Context;
 use clap::Args;
+use serde::de::DeserializeOwned;
 
-use super::Ask;
-use crate::commands::errors::from_accounting;
+use super::ask::Ask;
 use crate::commands::plan_file;
 use crate::commands::report::refused;
 use crate::output::{Answer, bad_use};
@@ -30,27 +30,28 @@ pub fn answer(args: &EventArgs) -> anyhow::Result<Answer> {
         let plan = plan_file::read(path)?;
         report::event::check(&event, &plan).map_err(refused)?;
     }
-    let Ask { delta, relation } = args.ask;
-    let account = Account::new(&event, relation.neighbouring()).map_err(from_accounting)?;
-    let figure = account.epsilon_figure(delta, pld::ACCURACY).map_err(from_accounting)?;
-    let mut answer = Answer::new()
-        .with("account", "event")
-        .with("event", event.name())
-        .with("epsilon", figure.value)
-        .with("delta", delta);
-    if let Some(rho) = account.rho() {
-        answer = answer.with("rho", rho);
-    }
-    answer = answer.with("neighbouring", relation.name()).with("of_plan", args.plan.is_some());
-    Ok(if figure.coarsened { answer.with("grid_spacing", figure.spacing) } else { answer })
+    let answer = Answer::new().with("account", "event").with("event", event.name());
+    Ok(args.ask.of_event(&event, answer)?.with("of_plan", args.plan.is_some()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Event> {
-    let named = || format!("event {}", path.display());
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin()).with_context(named)?
+    parse(path, &text_of(path)?)
+}
+
+/// Reads a file, or standard input for -.
+pub fn text_of(path: &Path) -> anyhow::Result<String> {
+    let named = || named(path);
+    if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin()).with_context(named)
     } else {
-        std::fs::read_to_string(path).with_context(named)?
-    };
-    serde_json::from_str(&text).map_err(|error| bad_use(format!("{}: {error}", named())))
+        std::fs::read_to_string(path).with_context(named)
+    }
+}
+
+pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> anyhow::Result<T> {
+    serde_json::from_str(text).map_err(|error| bad_use(format!("{}: {error}", named(path))))
+}
+
+fn named(path: &Path) -> String {
+    format!("event {}", path.display())
 }

@@ -87,6 +87,22 @@ impl Goal {
             .with("iterations", n))
     }
 
+    /// Finds the noise multiplier of an event that depends on nothing else.
+    pub fn noise(&self, name: &'static str, event: impl Fn(f64) -> Event) -> anyhow::Result<Answer> {
+        self.only(name, &[Find::NoiseMultiplier])?;
+        self.refuse_given("--noise-multiplier", self.noise_multiplier.is_some())?;
+        let sigma = calibration::noise_multiplier(self.target(), |sigma| Ok(event(sigma)))
+            .map_err(from_accounting)?;
+        let account = Account::new(&event(sigma), self.relation.neighbouring()).map_err(from_accounting)?;
+        let reached = account.epsilon(self.delta).map_err(from_accounting)?;
+        Ok(Answer::new()
+            .with("account", name)
+            .with("epsilon", reached)
+            .with("delta", self.delta)
+            .with("noise_multiplier", sigma)
+            .with("neighbouring", self.relation.name()))
+    }
+
     /// Finds one number of sampled rounds.
     pub fn sampled<S: OpenScheme>(&self, shape: &S) -> anyhow::Result<Answer> {
         self.only(S::NAME, &[Find::NoiseMultiplier, Find::Iterations, Find::SamplingProbability])?;

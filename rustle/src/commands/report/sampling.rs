@@ -17,6 +17,8 @@ enum SchemeName {
     CyclicPoisson,
     /// --batches-per-epoch, --samples, --seed
     BallsInBins,
+    /// --batches-per-epoch, --selected; for independent noise
+    RandomAllocation,
     /// --min-sep, --sampling-probability, --warm-start, --samples, --seed; for a C of at most min-sep bands
     BMinSep,
 }
@@ -35,6 +37,9 @@ pub struct SamplingArgs {
     /// Number of batches per epoch; each record is in one of them
     #[arg(long, value_name = "B")]
     batches_per_epoch: Option<u64>,
+    /// Number of batches of an epoch that each record joins [default: 1]
+    #[arg(long, value_name = "K")]
+    selected: Option<u64>,
     /// Minimum distance j − i between two rounds i < j of one record
     #[arg(long, value_name = "B")]
     min_sep: Option<u64>,
@@ -67,6 +72,10 @@ impl SamplingArgs {
                 samples: self.samples(),
                 seed: self.seed()?,
             },
+            SchemeName::RandomAllocation => SamplingAssumption::RandomAllocation {
+                batches_per_epoch: required(self.batches_per_epoch, "--batches-per-epoch", &choice)?,
+                participations: self.selected.unwrap_or(1),
+            },
             SchemeName::BMinSep => SamplingAssumption::BMinSep {
                 min_sep: required(self.min_sep, "--min-sep", &choice)?,
                 sampling_probability: required(self.sampling_probability, "--sampling-probability", &choice)?,
@@ -95,6 +104,7 @@ impl SamplingArgs {
             SchemeName::BallsInBins => {
                 (self.batches_per_epoch, self.samples, self.seed) = (None, None, None);
             }
+            SchemeName::RandomAllocation => (self.batches_per_epoch, self.selected) = (None, None),
             SchemeName::BMinSep => {
                 (self.min_sep, self.sampling_probability, self.warm_start) = (None, None, false);
                 (self.samples, self.seed) = (None, None);
@@ -107,6 +117,7 @@ impl SamplingArgs {
             ("--sampling-probability", self.sampling_probability.is_some()),
             ("--partition", self.partition.is_some()),
             ("--batches-per-epoch", self.batches_per_epoch.is_some()),
+            ("--selected", self.selected.is_some()),
             ("--min-sep", self.min_sep.is_some()),
             ("--warm-start", self.warm_start),
             ("--samples", self.samples.is_some()),

@@ -1,0 +1,129 @@
+//! The best of a random number of runs: Rényi divergences after Papernot and Steinke (2021, arXiv:2110.03620).
+//!
+//! With K runs, each of divergence ε(λ), the best of them has at most
+//!
+//! ```text
+//! ε(λ) + (1+η)·min_λ̂ [(1 − 1/λ̂)·ε(λ̂) − ln γ / λ̂] + ln E[K] / (λ−1)     K truncated negative binomial (Theorem 2)
+//! ε(λ) + E[K]·δ̂ + ln E[K] / (λ−1),  δ̂ = δ(ln(1 + 1/(λ−1)))               K Poisson (Theorem 6)
+//! ```
+
+use super::totals::Totals;
+use crate::error::{AccountingError, Result, not_negative, positive};
+use crate::gaussian::bisect;
+use crate::neighbouring::Direction;
+use crate::renyi;
+
+/// Orders that a selection is known at: up to about 160.
+const ORDERS: usize = 300;
+
+/// The divergences of the best of several runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selection {
+    /// Ascending orders, those of [`renyi::orders`], with the divergence of the worse direction.
+    curve: Vec<(f64, f64)>,
+}
+
+impl Selection {
+    /// Computes the divergences of the best of `mean` runs on average. Without a `shape` their number is Poisson.
+    pub fn new(run: Totals, mean: f64, shape: Option<f64>) -> Result<Self> {
+        let divergence = |order: f64| -> Result<(f64, f64)> {
+            let [remove, add] = Direction::BOTH.map(|direction| run.divergence(order, direction));
+            Ok((order, remove?.max(add?)))
+        };
+        let one: Vec<(f64, f64)> = renyi::orders().take(ORDERS).map(divergence).collect::<Result<_>>()?;
+        let curve = match shape {
+            Some(shape) => truncated(&one, check_mean(mean, shape)?, shape),
+            None => poisson(&one, positive("mean number of runs", mean)?),
+        };
+        Ok(Self { curve: rising(curve) })
+    }
+
+    fn at(&self, order: f64) -> f64 {
+        // Divergences rise in the order, so that of the next known order bounds one in between.
+        let place = self.curve.partition_point(|(known, _)| *known < order);
+        self.curve.get(place).map_or(f64::INFINITY, |(_, divergence)| *divergence)
+    }
+}
+
+fn check_mean(mean: f64, shape: f64) -> Result<f64> {
+    not_negative("shape of the number of runs", shape)?;
+    if mean.is_finite() && mean >= 1.0 {
+        return Ok(mean);
+    }
+    Err(AccountingError::Invalid {
+        what: "mean number of runs",
+        value: mean,
+        allowed: "finite and at least 1",
+    })
+}
+
+fn truncated(one: &[(f64, f64)], mean: f64, shape: f64) -> Vec<(f64, f64)> {
+    let ln_gamma = ln_gamma(mean, shape);
+    let cost = |(order, divergence): &(f64, f64)| (1.0 - 1.0 / order) * divergence - ln_gamma / order;
+    let least = one.iter().map(cost).fold(f64::INFINITY, f64::min);
+    // At order 1 nothing of ε counts, but all of ln γ.
+    let constant = (1.0 + shape) * least.min(-ln_gamma);
+    one.iter().map(|(order, d)| (*order, d + constant + mean.ln() / (order - 1.0))).collect()
+}
+
+fn poisson(one: &[(f64, f64)], mean: f64) -> Vec<(f64, f64)> {
+    // δ of one run at ε, by the same divergences.
+    let ln_delta = |epsilon: f64| {
+        let bound =
+            |(order, d): &(f64, f64)| (order - 1.0) * (d - epsilon + (-1.0 / order).ln_1p()) - order.ln();
+        one.iter().map(bound).fold(0.0, f64::min)
+    };
+    let best = |(order, d): &(f64, f64)| {
+        let delta = ln_delta((1.0 / (order - 1.0)).ln_1p()).exp();
+        (*order, d + mean * delta + (mean.ln() / (order - 1.0)).max(0.0))
+    };
+    one.iter().map(best).collect()
+}
+
+/// Returns ln γ of the truncated negative binomial distribution of a mean, rounded down.
+fn ln_gamma(mean: f64, shape: f64) -> f64 {
+    // E[K] = η(1−γ)/(γ(1−γ^η)), which is (1/γ − 1)/ln(1/γ) at η = 0, in g = −ln γ.
+    let of = |g: f64| match shape {
+        0.0 => g.exp_m1() / g,
+        _ => shape * g.exp_m1() / -(-shape * g).exp_m1(),
+    };
+    if mean == 1.0 {
+        return 0.0;
+    }
+    -bisect(1e-12, 700.0, |g| of(g) >= mean).1
+}
+
+/// A divergence is at most that of any larger order.
+fn rising(mut curve: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let mut least = f64::INFINITY;
+    for (_, divergence) in curve.iter_mut().rev() {
+        least = divergence.min(least);
+        *divergence = least;
+    }
+    curve
+}
+
+impl Totals {
+    /// Returns the Rényi divergence of all parts together, in one direction.
+    pub fn divergence(&self, order: f64, direction: Direction) -> Result<f64> {
+        let rounds = match direction {
+            Direction::Remove => &self.remove,
+            Direction::Add => &self.add,
+        };
+        let selected: f64 = self.selections.iter().map(|(one, count)| *count as f64 * one.at(order)).sum();
+        let zcdp = (self.rho + self.mu_squared / 2.0) * order;
+        Ok(renyi::divergence(rounds, order)? + zcdp + selected)
+    }
+
+    pub fn selected_epsilon(&self, delta: f64) -> Result<f64> {
+        self.worse(|direction| renyi::epsilon_of(|order| self.divergence(order, direction), delta))
+    }
+
+    pub fn selected_delta(&self, epsilon: f64) -> Result<f64> {
+        self.worse(|direction| renyi::delta_of(|order| self.divergence(order, direction), epsilon))
+    }
+
+    fn worse(&self, figure: impl Fn(Direction) -> Result<f64>) -> Result<f64> {
+        Ok(figure(Direction::Remove)?.max(figure(Direction::Add)?))
+    }
+}
