@@ -153,8 +153,8 @@ MISUSES = [
     (optimizer_within, errors.StepError, "by itself", 0),
     (optimizer_within_once_more, errors.StepError, "by itself", 1),
     (new_optimizer, errors.LayoutMismatch, "another optimizer", 0),
-    (stepped_twice, (ValueError, errors.StepError), "", 1),
-    (without_zero_grad, (ValueError, errors.StepError), "", 1),
+    (stepped_twice, (ValueError, errors.StepError), "step|processed", 1),
+    (without_zero_grad, (ValueError, errors.StepError), "step|processed", 1),
     (deep_copy, errors.InvalidArgument, "copied", 0),
 ]
 
@@ -168,15 +168,8 @@ def test_misuse_is_refused_before_a_row_is_used(tmp_path, misuse, kind, match, r
     t.session.close()
 
 
-GHOST = [
-    loader_as_it_was,
-    accumulated_batches,
-    batch_too_large,
-    clip_norm_changed,
-    stepped_twice,
-    without_zero_grad,
-    two_backward_passes,
-]
+# Opacus's criterion sets gradients to zero by itself, so that a second backward pass replaces the first.
+GHOST = [loader_as_it_was, accumulated_batches, batch_too_large, clip_norm_changed, stepped_twice]
 
 
 @pytest.mark.parametrize("misuse", GHOST, ids=[misuse.__name__ for misuse in GHOST])

@@ -10,6 +10,7 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 
 from .. import errors
 from ..torch import Attachment, Noise
+from ..torch._owners import refuse_copy
 from ._steps import StepCheck
 
 
@@ -50,6 +51,9 @@ class NoisedOptimizer:
         for p in self.params:
             p.grad = noisy[self._names[id(p)]].view_as(p)
             _mark_as_processed(p.summed_grad)
+
+    def __getstate__(self) -> Any:
+        return refuse_copy()
 
     def discard(self: Any) -> None:
         """Discards the sums of the current logical batch."""

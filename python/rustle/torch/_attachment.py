@@ -85,8 +85,8 @@ class Attachment:
         if self._gradients is not None:
             self._gradients.check()
             rounds = self.noise.session.rounds
-            if rounds is not None:
-                self._gradients.check_records(rounds.records_here(self.noise.step))
+            records = rounds.records_here(self.noise.step) if rounds is not None else None
+            self._gradients.check_made(records, self.noise.clip_norm, self.divide_by)
         if getattr(optimizer, "grad_scale", None) is not None:
             raise errors.make(
                 "invalid_argument", "gradients are scaled; call scaler.unscale_(optimizer) before the step"

@@ -8,8 +8,8 @@ import torch
 from torch.func import functional_call, grad_and_value, vmap
 
 from .. import errors
-from ._gradients import note_records
 from ._batch_norms import batch_norms, check_no_running_means
+from ._gradients import Made
 
 Loss = Callable[..., torch.Tensor]
 
@@ -69,9 +69,10 @@ def clipped_sum(
             sums[name] += value
         losses.append(found)
         at += most
+    made = Made(count, float(clip_norm), float(divide_by))
     for name, parameter in trained.items():
         parameter.grad = (sums[name] / divide_by).to(parameter.dtype)
-        note_records(parameter.grad, count)
+        made.note(parameter.grad)
     return torch.cat(losses) if losses else torch.zeros(0)
 
 

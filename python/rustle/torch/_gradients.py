@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,8 +14,21 @@ _STEPPED = "_rustle_stepped_at"
 # Of a gradient that a backward pass added to after it was stepped with.
 _ADDED_TO = "_rustle_added_to"
 
-# Of a gradient made by clipped_sum: how many records it is of.
-_RECORDS = "_rustle_records"
+# Of a gradient made by clipped_sum: what it says of itself.
+_MADE = "_rustle_made"
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a clipped sum was made: of how many records, clipped to what, divided by what."""
+
+    records: int
+    clip_norm: float
+    divide_by: float
+
+    def note(self, grad: torch.Tensor) -> None:
+        """Notes it at a gradient."""
+        setattr(grad, _MADE, self)
 
 
 class GradientWatch:
@@ -53,12 +67,22 @@ class GradientWatch:
                 )
                 raise errors.make("stale_gradients", text)
 
-    def check_records(self, allowed: int) -> None:
-        """Refuses gradients that say to be of more records than that."""
-        records = max((getattr(p.grad, _RECORDS, 0) for p in self._parameters.values()), default=0)
-        if records > allowed:
-            text = f"the gradients are of {records} records; allowed: {allowed}, as many as the batch of the step has here"
-            raise errors.make("step", text)
+    def check_made(self, records: int | None, clip_norm: float, divide_by: float) -> None:
+        """Refuses gradients that say to be made of more records, or otherwise, than the step allows."""
+        for made in {made for p in self._parameters.values() if (made := getattr(p.grad, _MADE, None))}:
+            if records is not None and made.records > records:
+                text = f"the gradients are of {made.records} records; allowed: {records}, as the step's batch has here"
+                raise errors.make("step", text)
+            for name, value, most in (
+                ("clip_norm", made.clip_norm, clip_norm),
+                ("divide_by", divide_by, made.divide_by),
+            ):
+                if value > most:
+                    text = (
+                        f"clipped_sum had clip_norm {made.clip_norm:g} and divide_by {made.divide_by:g}; allowed: the plan's "
+                        f"clip_norm {clip_norm:g}, and the divide_by of the attachment, {divide_by:g} ({name})"
+                    )
+                    raise errors.make("sum_too_large", text)
 
     def check_none(self, round: int) -> None:
         """Refuses gradients that are left of a round which is handed out again: they would count twice."""
@@ -79,11 +103,6 @@ class GradientWatch:
         """Stops watching."""
         for handle in self._handles:
             handle.remove()
-
-
-def note_records(grad: torch.Tensor, records: int) -> None:
-    """Notes how many records a gradient is of."""
-    setattr(grad, _RECORDS, records)
 
 
 def _note_addition(parameter: torch.Tensor) -> None:

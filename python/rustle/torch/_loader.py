@@ -28,7 +28,7 @@ class DrawnRounds(Sampler[list[int]]):
         self.before_start: Callable[[], None] | None = None
 
     def __iter__(self) -> Iterator[list[int]]:
-        self.by_loader, self.begun_by_loader = self.begun_by_loader, False
+        self.by_loader = self.begun_by_loader
         if self.before_start is not None:
             self.before_start()
         self.pending.clear()
@@ -84,7 +84,12 @@ class DataLoader(torch.utils.data.DataLoader):
     def __iter__(self) -> Iterator[Any]:
         sampler: Any = self.batch_sampler
         sampler.begun_by_loader = True
-        for batch in super().__iter__():
+        try:
+            # Which begins the sampler, with several processes twice.
+            found = super().__iter__()
+        finally:
+            sampler.begun_by_loader = False
+        for batch in found:
             sampler.hand_out()
             yield batch
 
