@@ -30,7 +30,8 @@ class Simulation(InProcess):
         if messages and messages[0].metadata.message_type.startswith("query"):
             self.questions += len(messages)
             return [self._answer(m) for m in messages if self.clients[m.metadata.dst_node_id] not in self.silent]
-        self.asked.append([self.clients[message.metadata.dst_node_id] for message in messages])
+        if messages:
+            self.asked.append([self.clients[message.metadata.dst_node_id] for message in messages])
         return [self._answer(message) for message in messages]
 
     def _answer(self, message):
