@@ -32,11 +32,21 @@ from jax.experimental import io_callback, multihost_utils
 from . import errors
 from ._commitment import Commitment
 from ._jax_accumulation import AccumulationState, accumulated
+from ._jax_scaling import Scaling, ScalingState
 from ._layout import Layout, Piece, Row, declared, skipped, spans
 from ._session import Session
 from ._sum_bound import check_norm
 
-__all__ = ["AccumulationState", "accumulated", "layout", "noise", "privatizer", "skip"]
+__all__ = [
+    "AccumulationState",
+    "Scaling",
+    "ScalingState",
+    "accumulated",
+    "layout",
+    "noise",
+    "privatizer",
+    "skip",
+]
 
 # Sessions that bind rows as process 0's does.
 _agreed: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -200,7 +210,11 @@ class _Trainer:
         if self.session.branch != self._branch:
             self._branch, self._done = self.session.branch, next_step - 1
         if step <= self._done and step < next_step:
-            raise errors.make("step", f"step {step} has been noised already; the next one is {next_step}")
+            text = (
+                f"step {step} has been noised already; the next one is {next_step}. Several micro-batches have one row by "
+                "rustle.jax.accumulated, in the place of optax.MultiSteps"
+            )
+            raise errors.make("step", text)
         # One less: a fetch that failed half way comes again under the same commitment, and nothing of it was added.
         if step not in (next_step, next_step - 1):
             text = f"the state is at step {step}, the session at {next_step}: resume the session's cursor"

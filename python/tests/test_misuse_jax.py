@@ -216,3 +216,28 @@ def test_micro_batches_have_one_row(tmp_path, jitted):
         assert np.allclose(params, expected, atol=1e-4)
     assert t.session.next_step == STEPS
     t.session.close()
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_scaling_before_the_noise(tmp_path, jitted):
+    with rustle.connect(f"inproc://{planned(tmp_path / 'noise', dimension=DIMENSION)}") as session:
+        noise = rows(session, STEPS)
+    t = JaxTraining(tmp_path / "run")
+    scaling = rustle.jax.Scaling(t.privatizer, divide_by=SIZE, decay=0.5, floor=0.1)
+    update = jax.jit(scaling.update) if jitted else scaling.update
+    state, squares = scaling.init(t.params), np.zeros(DIMENSION)
+    for step, ids in enumerate(t.rounds):
+        roots = np.sqrt(squares)
+        inverse = 1 / np.maximum(roots, 0.1 * (np.sqrt(np.mean(squares)) or 1.0))
+        scales = inverse / np.sqrt(np.mean(inverse**2))
+        assert np.allclose(scaling.scales(state), scales, rtol=1e-4)
+        sums = jnp.sum(scaling.scales(state) * t.x[ids], 0)
+        gradient, state = update(sums, state)
+        expected = (np.asarray(sums) + noise[step]) / scales / SIZE
+        assert np.allclose(gradient, expected, rtol=1e-4, atol=1e-6)
+        squares = 0.5 * squares + 0.5 * expected**2
+    assert t.session.next_step == STEPS and not np.allclose(scales, 1.0, atol=0.1)
+    for bad in (dict(divide_by=0.0), dict(divide_by=1.0, decay=1.0), dict(divide_by=1.0, floor=0.0)):
+        with pytest.raises(errors.InvalidArgument, match="allowed"):
+            rustle.jax.Scaling(t.privatizer, **bad)
+    t.session.close()

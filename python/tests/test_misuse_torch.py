@@ -433,6 +433,20 @@ def test_a_sum_is_bounded_without_rounds_too(tmp_path):
     t.session.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing checks")
+def test_means_without_a_divisor_are_said(tmp_path):
+    t = Training(tmp_path / "run", rounds=False, records=60, divide_by=1.0)
+    for at in range(5):
+        t.gradients(range(RECORDS), divide_by=60.0)
+        for p in t.net.parameters():
+            p.grad = p.grad.clone()
+        if at < 4:
+            t.optimizer.step()
+    with pytest.warns(errors.Unchecked, match="divide_by"):
+        t.optimizer.step()
+    t.session.close()
+
+
 def test_a_sum_is_bounded_by_records_that_are_named(tmp_path):
     t = Training(tmp_path / "run", rounds=False, divide_by=1.0)
     for p in t.net.parameters():

@@ -14,6 +14,7 @@ from .._deprecated import warn_renamed
 from . import _closures, _owners, _tensors
 from ._batch_norms import check_no_running_means
 from ._gradients import GradientWatch
+from ._means import MeanWatch
 from ._movement import MovementWatch
 from ._noise import Noise
 
@@ -45,6 +46,7 @@ class Attachment:
         self._paused, self._warned = False, False
         self._gradients = GradientWatch(noise.parameters) if watch_gradients else None
         self._movement = MovementWatch(noise.parameters)
+        self._means = MeanWatch(noise.clip_norm, self.divide_by)
         self._handles = [
             optimizer.register_state_dict_post_hook(self._save),
             optimizer.register_load_state_dict_pre_hook(self._load),
@@ -97,6 +99,7 @@ class Attachment:
         self.noise.records = self.records
         if not self.noise.add_all(local, self.divide_by):
             self.noise.add(self.noise.row(local, self.divide_by), local, self.divide_by)
+        self._means.see(*self.noise.seen)
         for name, parameter in parameters.items():
             parameter.grad = grads[name]
         if self.noise.reduce and self.noise.ranks > 1:
@@ -116,10 +119,12 @@ class Attachment:
             self._gradients.note_step()
 
     def _check_rounds(self) -> None:
-        """Warns once where nothing checks participation."""
+        """Before the first step, refuses ranks with other batches and warns where nothing checks participation."""
         rounds = self.noise.session.rounds
-        if rounds is None and not self._warned:
-            self._warned = True
+        if not self._warned:
+            self.noise.check_ranks_draw_alike()
+        is_first, self._warned = not self._warned, True
+        if rounds is None and is_first:
             plan = self.noise.session.plan
             if plan.min_sep > 1 or plan.max_participations < plan.iterations:
                 text = (

@@ -46,6 +46,8 @@ class Noise:
         self.clip_norm = session.plan.clip_norm
         #: The most contributions of a sum, where no rounds say how many.
         self.records: float | None = None
+        #: The norm of the last step's values, and the most contributions in them.
+        self.seen: tuple[float, float | None] = 0.0, None
         self.layout = Layout.of([(name, tuple(p.shape)) for name, p in self.parameters.items()], session)
         self.parameters = {name: self.parameters[name] for name in self.layout.parameters}
         self.pieces = {name: _tensors.piece_of(self.layout, name, p) for name, p in self.parameters.items()}
@@ -75,6 +77,17 @@ class Noise:
             if self.rank:
                 self.session.join(place[0])
         self.branch, self.step, self._nonce = self.session.share()
+
+    def check_ranks_draw_alike(self) -> None:
+        """Refuses ranks whose batches differ: two of them could have the same record in one step. Collective."""
+        if self.ranks == 1:
+            return
+        rounds = self.session.rounds
+        digests: list[Any] = [None] * self.ranks
+        dist.all_gather_object(digests, rounds.digest if rounds is not None else None, group=self.group)
+        if len(set(digests)) > 1:
+            text = "batches differ among ranks; allowed: one scheme, population, length and seed on all of them"
+            raise errors.make("batches", text)
 
     def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
         """Binds the next step's row for these local sums, fetches it whole and returns it. Adds nothing."""
@@ -151,6 +164,7 @@ class Noise:
             whole = rounds.records(step)
             records = whole if records is None else min(records, whole)
         norm = _tensors.norm_of(sums.values())
+        self.seen = norm, records
         if not math.isfinite(norm):
             bad = next((name for name, value in sums.items() if not torch.isfinite(value).all()), None)
             of = f"of {bad!r}" if bad is not None else "of all parameters together"
