@@ -32,6 +32,7 @@ from jax.experimental import io_callback, multihost_utils
 from . import errors
 from ._commitment import Commitment
 from ._jax_accumulation import AccumulationState, accumulated
+from ._jax_norm import norm_of
 from ._jax_scaling import Scaling, ScalingState
 from ._layout import Layout, Piece, Row, declared, skipped, spans
 from ._session import Session
@@ -178,7 +179,7 @@ class _Trainer:
         if rounds is not None:
             whole = rounds.records(step)
             records = whole if records is None else min(records, whole)
-        norm = _norm(leaves)
+        norm = norm_of(leaves)
         if not math.isfinite(norm):
             raise errors.make("invalid_argument", _NOT_FINITE)
         if records is not None:
@@ -280,21 +281,6 @@ def _array(row: Row, parameter: Any, leaf: Any) -> jax.Array:
         return jnp.asarray(np.array(row.piece(Piece.of(parameter))))
     part = lambda index: np.array(row.piece(Piece.of(parameter, index)))
     return jax.make_array_from_callback(tuple(leaf.shape), sharding, part)
-
-
-def _norm(leaves: list[Any]) -> float:
-    """The Euclidean norm of all arrays together; not finite where one of them is not."""
-    squares = 0.0
-    for leaf in leaves:
-        numpy = np if isinstance(leaf, np.ndarray) else jnp
-        # The largest value first: squares of float32 overflow above 1e19.
-        most = float(numpy.abs(leaf).max()) if leaf.size else 0.0
-        if not math.isfinite(most):
-            return math.inf
-        if most:
-            scaled = leaf.astype(numpy.float32) / numpy.float32(most)
-            squares += most * most * float(numpy.square(scaled).sum())
-    return math.sqrt(squares)
 
 
 def _own(leaf: Any) -> np.ndarray:
