@@ -8,6 +8,7 @@ import torch
 
 from .._session import Session
 from . import _owners
+from ._attach import attach
 from ._attachment import Attachment
 from ._noise import Named, Noise
 
@@ -30,8 +31,6 @@ class Optimizer(torch.optim.Optimizer):
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, session: Session, model: Named, **arguments: Any):
-        from . import attach
-
         # Not super().__init__: parameters and state are those of the wrapped optimizer.
         self.original_optimizer = optimizer
         self.attachment: Attachment = attach(optimizer, session, model, **arguments)
