@@ -11,7 +11,7 @@ from ._session import Session
 class RoundGuard:
     """Knows which round's batch the training loop has, and refuses a step of a session with any other.
 
-    Subclasses name the rounds and their records, and what tells these batches from others.
+    Subclasses name the rounds and their records, and the digest that is theirs alone.
     """
 
     #: 32 bytes that are equal where the batches of all rounds are.

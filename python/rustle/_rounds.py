@@ -27,7 +27,7 @@ class Rounds(RoundGuard):
         batches: The batches that the account assumes; they must keep the plan's participation.
         session: The session of the job.
         rank, ranks: The share of each batch that is yielded here, for ranks that sum their gradients.
-        steps_per_epoch: The steps after which iteration pauses; the next one goes on there. By default it ends with
+        steps_per_epoch: The steps after which iteration pauses; the next one continues there. By default it ends with
             the plan.
 
     Raises:

@@ -259,8 +259,10 @@ class Session(RoundChecks):
 
     def close(self) -> None:
         """Ends the session; a second time does nothing."""
-        self.settle()
-        self._native.close()
+        try:
+            self.settle()
+        finally:
+            self._native.close()
 
     @property
     def closed(self) -> bool:

@@ -100,6 +100,8 @@ def test_misuse_is_refused_before_a_row_is_used(tmp_path, misuse, match, used, j
     with pytest.raises(Exception, match=match):
         misuse(t)
     assert t.session._native.next_step == used
+    t.session.close()
+    assert t.session.closed
 
 
 def as_planned(t):

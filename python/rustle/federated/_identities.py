@@ -24,8 +24,8 @@ def answer_identity(app: ClientApp, name: Callable[[Context], Any] | None = None
 
     @app.query(_ACTION)
     def answer(message: Message, context: Context) -> Message:
-        told = context.node_config["partition-id"] if name is None else name(context)
-        record = ConfigRecord({"identity": told})
+        name_here = context.node_config["partition-id"] if name is None else name(context)
+        record = ConfigRecord({"identity": name_here})
         return Message(RecordDict({_RECORD: record}), reply_to=message)
 
 

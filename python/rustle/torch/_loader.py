@@ -142,7 +142,7 @@ def in_order(loader: torch.utils.data.DataLoader, session: Session) -> DataLoade
 
     The loader must pass through its data in a fixed order, at least the plan's ``min_sep`` batches long, or shuffle
     where that keeps the plan's participation. It is iterated once an epoch. An epoch in fixed order that was left early
-    goes on where it stopped; one that was shuffled is refused then.
+    continues where it stopped; one that was shuffled is refused then.
 
     Raises:
         rustle.errors.InvalidArgument: The order may break the plan's participation.

@@ -50,7 +50,7 @@ def _refuse(text: str) -> None:
 class Passes(RoundGuard):
     """The rounds of a loader that passes through its data again and again, an epoch each time that it is iterated.
 
-    An epoch that was left early goes on where it stopped if the order is fixed, and is refused if it is shuffled:
+    An epoch that was left early continues where it stopped if the order is fixed, and is refused if it is shuffled:
     begun anew, records would return sooner, or more often, than the plan allows.
     """
 
@@ -71,8 +71,8 @@ class Passes(RoundGuard):
         begun = first % len(self)
         if begun and self.shuffles:
             text = (
-                f"the shuffled epoch broke off after {begun} of {len(self)} batches, and can't go on with the others; "
-                "pass batches=, whose rounds go on anywhere"
+                f"the shuffled epoch broke off after {begun} of {len(self)} batches, and does not repeat the others; "
+                "pass batches=, whose rounds continue anywhere"
             )
             raise errors.make("step", text)
         for at, ids in enumerate(self.sampler):
