@@ -417,6 +417,23 @@ def test_a_copy_after_detaching_and_another_optimizer(tmp_path):
     t.session.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing checks")
+def test_a_gradient_has_one_step_without_rounds_too(tmp_path):
+    t = Training(tmp_path / "run", rounds=False)
+    t.step(range(SIZE))
+    before = weights(t.net)
+    for left in (False, True):
+        if left:
+            # Some of them new, one left.
+            for p in list(t.net.parameters())[1:]:
+                p.grad = torch.zeros_like(p)
+        with pytest.raises(errors.StaleGradients, match="had its step already"):
+            t.optimizer.step()
+    assert np.array_equal(weights(t.net), before) and t.session.next_step == 1
+    t.step(range(SIZE))
+    t.session.close()
+
+
 def test_what_nothing_checks_is_said(tmp_path):
     t = Training(tmp_path / "run", rounds=False)
     t.gradients(range(SIZE))
