@@ -144,6 +144,7 @@ class _Trainer:
             shapes = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sum_of_clipped_grads
             )
+            noise_state = jnp.asarray(noise_state)
             next_state = jax.ShapeDtypeStruct((), noise_state.dtype)
             # The state comes from the callback too: who waits for it waits for the row.
             return io_callback(
