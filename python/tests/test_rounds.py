@@ -217,6 +217,13 @@ def test_epochs_are_participations():
     assert rustle.plan(**setting, epochs=3) == rustle.plan(**setting, max_participations=3)
 
 
+def test_a_server_takes_cohorts_that_were_drawn(session):
+    server = Server(session, np.zeros(DIMENSION), clients_per_round=SIZE)
+    for clients in rustle.Rounds(batches(), session):
+        server.step(np.full(DIMENSION, 0.01) for _ in clients)
+    assert server.round == STEPS
+
+
 def test_a_branch_that_opens_is_said(session):
     cursor = session.cursor()
     session.privatize_(np.zeros(DIMENSION, np.float32), 0)
