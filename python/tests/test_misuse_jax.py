@@ -160,13 +160,13 @@ def test_what_nothing_checks_is_said(tmp_path):
 def test_readers_wait_for_steps_that_were_started(tmp_path):
     """Each read comes right behind a jitted step whose sums are not there yet."""
     t = JaxTraining(tmp_path / "run", rounds=False)
-    matrix = jnp.ones((600, 600)) / 600
+    matrix = jnp.ones((1500, 1500)) / 1500
+    slow = jax.jit(lambda x: jax.lax.fori_loop(0, 4, lambda _, x: matrix @ x, x))
+    slow(matrix).block_until_ready()
 
     @jax.jit
-    def step(params, state):
-        slow = jnp.ones((600, 600))
-        slow = jax.lax.fori_loop(0, 10, lambda _, x: matrix @ x, slow)
-        noisy, state = t.privatizer.update(0.0 * slow[0, :DIMENSION] + 0.1, state)
+    def step(params, state, values):
+        noisy, state = t.privatizer.update(0.0 * values[0, :DIMENSION] + 0.1, state)
         return params + noisy, state
 
     readers = [
@@ -175,7 +175,7 @@ def test_readers_wait_for_steps_that_were_started(tmp_path):
         lambda: len(t.session.report(delta=1e-5)) and t.session._native.next_step,
     ]
     for at in range(STEPS):
-        t.params, t.state = step(t.params, t.state)
+        t.params, t.state = step(t.params, t.state, slow(matrix))
         assert readers[at % 3]() == at + 1
     t.session.close()
 

@@ -395,6 +395,26 @@ def test_resuming_with_another_seed_is_refused(tmp_path):
     again.session.close()
 
 
+def test_a_shuffled_epoch_that_broke_off_is_refused(tmp_path):
+    dimension = sum(p.numel() for p in torch.nn.Linear(5, 3).parameters())
+    planned(tmp_path / "run", mechanism="identity", min_sep=1, dimension=dimension)
+    with rustle.connect(f"inproc://{tmp_path / 'run'}") as session:
+        data = torch.utils.data.TensorDataset(torch.arange(RECORDS))
+        given = torch.utils.data.DataLoader(data, batch_size=SIZE, shuffle=True)
+        loader = rustle.torch.in_order(given, session)
+        values = np.zeros(dimension, np.float32)
+        seen = []
+        for (part,) in loader:
+            seen += part.tolist()
+            session.privatize_(values, session.next_step)
+        assert sorted(seen) == list(range(RECORDS))
+        for _ in loader:
+            session.privatize_(values, session.next_step)
+            break
+        with pytest.raises(errors.StepError, match="broke off after 1 of 4"):
+            next(iter(loader))
+
+
 def test_running_again_without_a_cursor_is_refused(tmp_path):
     t = Training(tmp_path / "run")
     t.step(next(iter(t.rounds)))

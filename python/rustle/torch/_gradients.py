@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
@@ -27,8 +27,8 @@ class Made:
     divide_by: float
 
     def note(self, grad: torch.Tensor) -> None:
-        """Notes it at a gradient."""
-        setattr(grad, _MADE, self)
+        """Notes it at a gradient, as plain numbers: whoever saves the gradient saves them too."""
+        setattr(grad, _MADE, astuple(self))
 
 
 class GradientWatch:
@@ -69,7 +69,8 @@ class GradientWatch:
 
     def check_made(self, records: int | None, clip_norm: float, divide_by: float) -> None:
         """Refuses gradients that say to be made of more records, or otherwise, than the step allows."""
-        for made in {made for p in self._parameters.values() if (made := getattr(p.grad, _MADE, None))}:
+        notes = {getattr(p.grad, _MADE, None) for p in self._parameters.values()} - {None}
+        for made in (Made(*note) for note in notes):
             if records is not None and made.records > records:
                 text = f"the gradients are of {made.records} records; allowed: {records}, as the step's batch has here"
                 raise errors.make("step", text)
