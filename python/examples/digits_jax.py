@@ -104,7 +104,7 @@ def train(mechanism, seed, learning_rate, arguments):
             optax.sgd(learning_rate, momentum=0.9),
         )
         state = optimizer.init(params)
-        for ids in batches:
+        for ids in rustle.Rounds(batches, session):
             updates, state = optimizer.update(clipped_sum(params, images[ids], labels[ids]), state, params)
             params = optax.apply_updates(params, updates)
         report = json.loads(session.report(delta=DELTA, format="json"))

@@ -11,6 +11,7 @@ from ._commitment import Commitment
 from ._connect import connect
 from ._native import Plan
 from ._planning import calibrate, epsilon, event, plan, report, suggest
+from ._rounds import Rounds
 from ._session import Session
 from .errors import RustleError
 
@@ -18,6 +19,7 @@ __all__ = [
     "Batches",
     "Commitment",
     "Plan",
+    "Rounds",
     "RustleError",
     "Session",
     "calibrate",

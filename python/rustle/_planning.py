@@ -23,7 +23,8 @@ def plan(
     dimension: int | None = None,
     parameters: Parameters | None = None,
     min_sep: int = 1,
-    max_participations: int = 1,
+    max_participations: int | None = None,
+    epochs: int | None = None,
     clip_norm: float = 1.0,
     mechanism: str | None = None,
     size: int | None = None,
@@ -34,12 +35,14 @@ def plan(
 ) -> Plan:
     """The plan with the least error at (ε, δ), or the best one of a mechanism.
 
-    ``iterations``: steps n. A user takes part at most ``max_participations`` times, at least ``min_sep`` steps apart.
-    ``dimension`` or ``parameters`` (names with shapes): the flattened vector. ``clip_norm``: ζ, in the gradient's own
+    ``iterations``: steps n. A user takes part at most ``max_participations`` times, at least ``min_sep`` steps apart;
+    ``epochs``: the same number, where records are in one batch of each epoch. One of them must be given: noise for one
+    participation would be several times too small for many. ``dimension`` or ``parameters`` (names with shapes): the flattened vector. ``clip_norm``: ζ, in the gradient's own
     units. ``mechanism``: blt, band-mf, band-toeplitz, identity, …; ``size``: its bands or buffers.
     ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so.
     """
-    run = _run(iterations, min_sep, max_participations, clip_norm, dimension, parameters, objective)
+    often = _participations(max_participations, epochs)
+    run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
     if mechanism is not None:
         return _native.optimise(run, (epsilon, delta), mechanism, size)
     if size is not None:
@@ -61,7 +64,8 @@ def suggest(
     dimension: int | None = None,
     parameters: Parameters | None = None,
     min_sep: int = 1,
-    max_participations: int = 1,
+    max_participations: int | None = None,
+    epochs: int | None = None,
     clip_norm: float = 1.0,
     objective: str = "rms",
     sampling_probability: float | None = None,
@@ -73,7 +77,8 @@ def suggest(
     ``error`` is that of the released sums in units of the clip norm; ``plan`` is the plan to run; ``recommended`` is
     true for one.
     """
-    run = _run(iterations, min_sep, max_participations, clip_norm, dimension, parameters, objective)
+    often = _participations(max_participations, epochs)
+    run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
     answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, workers, memory_per_worker)
     found = json.loads(answer)
     entries = zip(found["entries"], plans, strict=True)
@@ -147,6 +152,17 @@ def sampling_arguments(batches: Any) -> tuple[Any, ...] | None:
         raise errors.make("invalid_argument", text)
     warn_renamed(f"batches=({kind!r}, …)", f"rustle.sampling.{names[kind].__name__}")
     return tuple(values)
+
+
+def _participations(max_participations: int | None, epochs: int | None) -> int:
+    if (max_participations is None) == (epochs is None):
+        given = "neither is given" if epochs is None else "both are given"
+        text = (
+            f"{given}; allowed: max_participations, how often one user's records take part over the whole run, or "
+            "epochs, where that is once an epoch"
+        )
+        raise errors.make("invalid_argument", text)
+    return int(epochs if max_participations is None else max_participations)  # type: ignore[arg-type]
 
 
 def _run(

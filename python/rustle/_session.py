@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Callable, Literal
 
 import numpy as np
@@ -11,11 +12,13 @@ from . import _native, errors
 from ._buffers import flat
 from ._commitment import Commitment
 from ._deprecated import warn_renamed
+from ._round_checks import RoundChecks
+from ._tagged_cursor import check_same, parted, tagged
 
 Range = tuple[int, int] | slice | None
 
 
-class Session:
+class Session(RoundChecks):
     """A training job's access to its noise, opened by :func:`rustle.connect`.
 
     One trainer uses a session, one call at a time. Steps are counted from 0 to ``iterations`` − 1, coordinates from 0
@@ -31,6 +34,7 @@ class Session:
     """
 
     def __init__(self, native: _native.Session):
+        super().__init__()
         self._native = native
         self._owner: object | None = None
 
@@ -50,10 +54,11 @@ class Session:
 
         Raises:
             rustle.errors.StepError: The step was skipped, or delivered already.
-            rustle.errors.CommitmentRefused: The row is bound to another commitment.
+            rustle.errors.CommitmentRefused: The row is bound to another commitment, or its noise is in another sum.
         """
         values = flat(buffer)
         start = self._start(range, values.size)
+        self._check_round(step)
         self._native.fetch_into(_step(step), values, start, commitment.data if commitment else None)
         return buffer
 
@@ -82,7 +87,9 @@ class Session:
         :attr:`next_step` is past ``step``.
 
         Raises:
-            rustle.errors.StepError: The step was skipped, or delivered already.
+            rustle.errors.StepError: The step was skipped, delivered already, or is not that of the batch that the
+                session's :class:`rustle.Rounds` handed out.
+            rustle.errors.SumTooLarge: The sum can't be one of that batch, clipped.
             rustle.errors.CommitmentRefused: The row is bound to another commitment, or its noise is in another sum.
         """
         values = flat(buffer)
@@ -91,6 +98,7 @@ class Session:
         if not isinstance(commitment, Commitment) and commitment not in ("declared", "exact"):
             text = f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
             raise errors.make("invalid_argument", text)
+        self._check_round(step, values, divide_by)
         if commitment == "declared":
             self._native.add_into(step, [(start, values)], whole, None, divide_by)
             return buffer
@@ -174,7 +182,8 @@ class Session:
         It has the secret that exact commitments are keyed by, so keep it as private as the checkpoint and give it to
         :meth:`resume` alone. Changes nothing, here or elsewhere.
         """
-        return self._native.cursor(step)
+        self.settle()
+        return tagged(self._native.cursor(step), self._batches_digest)
 
     def resume(self, cursor: bytes, *, replay: bool = False) -> bool:
         """Continues at a cursor. Returns whether that opened a new branch with fresh noise, which costs privacy.
@@ -187,16 +196,38 @@ class Session:
             rustle.errors.CursorMismatch: The cursor is of another job, plan or layout, or of a job of this name in
                 another ledger.
             rustle.errors.LedgerBehind: The ledger knows less than the cursor: it is an old copy.
+            rustle.errors.BatchesChanged: The session's :class:`rustle.Rounds` are not those of the cursor.
         """
-        return self._native.resume(bytes(cursor), replay)
+        self.settle()
+        plain, saved = parted(bytes(cursor))
+        check_same(saved, self._rounds.digest if self._rounds is not None else None)
+        branched = self._native.resume(plain, replay)
+        self._resumed(saved)
+        if branched:
+            text = f"rows after the cursor were released: branch {self.branch} opens with fresh noise, which costs privacy"
+            warnings.warn(f"{text}. report() states how much", errors.BranchOpened, stacklevel=2)
+        return branched
 
     def restart(self, step: int = 0) -> None:
         """Rewinds to ``step`` without a cursor: rows from there on have fresh noise, which costs privacy."""
+        self.settle()
         self._native.rewind(_step(step))
+        self._resumed(self._resumed_batches)
+
+    def skip(self) -> None:
+        """Leaves the next step out: its row is bound and discarded, and counts as released.
+
+        For training loops without an adapter, which have one of their own. Call it for a batch that no noise is added
+        to: each later batch would have the row before its own otherwise.
+        """
+        step = self.next_step
+        self.excuse(step)
+        self.fetch_into(step, np.empty(1, np.float32), (0, 1))
 
     @property
     def next_step(self) -> int:
         """The next step."""
+        self.settle()
         return self._native.next_step
 
     # Facts.
@@ -243,13 +274,17 @@ class Session:
         """Returns the statement of what was released and what it costs; arguments as in :func:`rustle.report`."""
         from ._planning import statement
 
+        self.settle()
         return statement(None, self._native.report(), path, delta, neighbouring, batches, format)
 
     # Life.
 
     def close(self) -> None:
         """Ends the session; a second time does nothing."""
-        self._native.close()
+        try:
+            self.settle()
+        finally:
+            self._native.close()
 
     @property
     def closed(self) -> bool:
@@ -296,6 +331,7 @@ class Session:
         ``pieces``: arrays, each with its first coordinate. The noise is added to all of them, or after an error to
         none; after an interrupt :attr:`next_step` states which.
         """
+        self._check_round(step)
         self._native.add_into(step, pieces, range, commitment.data, divide_by)
 
     def used(self, step: int, ranges: list[tuple[int, int]]) -> None:

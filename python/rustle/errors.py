@@ -30,6 +30,14 @@ class BufferRefused(InvalidArgument):
     """Not float32 in C order, on the CPU, and writable."""
 
 
+class SumTooLarge(InvalidArgument):
+    """A sum that its contributions can't have if each is clipped to the plan's norm."""
+
+
+class MixesExamples(InvalidArgument):
+    """A layer through which the gradient of one example depends on others."""
+
+
 class AccountingError(InvalidArgument):
     """No account is known of what was asked."""
 
@@ -40,6 +48,10 @@ class OutOfReach(AccountingError):
 
 class StepError(RustleError):
     """A step skipped, or repeated for another gradient."""
+
+
+class StaleGradients(StepError):
+    """Gradients that had their step already, or that hold those of the step before."""
 
 
 class NotResumed(StepError):
@@ -60,6 +72,10 @@ class CursorMismatch(RustleError):
 
 class LayoutMismatch(CursorMismatch):
     """Parameters have other names, shapes or places than the job was begun with."""
+
+
+class BatchesChanged(CursorMismatch):
+    """The batches are not those that the run began with: another seed, scheme, population or length."""
 
 
 class LedgerBehind(RustleError):
@@ -118,11 +134,20 @@ class OutOfMemory(RustleError, MemoryError):
     """No memory for rows or state."""
 
 
+class BranchOpened(UserWarning):
+    """A warning: a job that resumed has fresh noise for rows that it released already, which costs privacy."""
+
+
+class Unchecked(UserWarning):
+    """A warning: nothing checks a promise that the plan's privacy rests on."""
+
+
 _CLASSES: dict[str, type[RustleError]] = {
     "accounting": AccountingError,
     "already_bound": CommitmentRefused,
     "already_exists": AlreadyExists,
     "batches": InvalidArgument,
+    "batches_changed": BatchesChanged,
     "branch_superseded": BranchSuperseded,
     "buffer": BufferRefused,
     "busy": SessionBusy,
@@ -137,6 +162,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "ledger_behind": LedgerBehind,
     "ledger_missing": LedgerMissing,
     "locked": Locked,
+    "mixes_examples": MixesExamples,
     "not_found": NotFound,
     "not_owner": Unavailable,
     "not_resumed": NotResumed,
@@ -151,8 +177,10 @@ _CLASSES: dict[str, type[RustleError]] = {
     "resource_exhausted": Unavailable,
     "restoring": Unavailable,
     "row_beyond_iterations": StepError,
+    "stale_gradients": StaleGradients,
     "step": StepError,
     "store": StoreError,
+    "sum_too_large": SumTooLarge,
     "unauthenticated": AccessDenied,
     "unavailable": Unavailable,
     "untrusted": Untrusted,

@@ -7,6 +7,7 @@
     noisy, state = privatizer.update(sum_of_clipped_grads, state)
 
 ``state`` is the number of the next step, an int32: training checkpoints hold it, and the session's cursor beside it.
+Reading the session (``cursor``, ``next_step``, ``report``) waits for jitted steps that were started before.
 Outside of ``jit`` each host fetches the noise of the shards that it addresses. Within ``jit`` the sums go through the
 host (``io_callback``), which is right for one device alone.
 
@@ -16,7 +17,9 @@ bound: it alone resumes, then all of them make the privatizer together.
 
 from __future__ import annotations
 
+import math
 import struct
+import warnings
 import weakref
 from typing import Any, Literal
 
@@ -28,8 +31,23 @@ from jax.experimental import io_callback, multihost_utils
 
 from . import errors
 from ._commitment import Commitment
+from ._jax_accumulation import AccumulationState, accumulated
+from ._jax_norm import norm_of
+from ._jax_scaling import Scaling, ScalingState
 from ._layout import Layout, Piece, Row, declared, skipped, spans
 from ._session import Session
+from ._sum_bound import check_norm
+
+__all__ = [
+    "AccumulationState",
+    "Scaling",
+    "ScalingState",
+    "accumulated",
+    "layout",
+    "noise",
+    "privatizer",
+    "skip",
+]
 
 # Sessions that bind rows as process 0's does.
 _agreed: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -40,12 +58,22 @@ def privatizer(
     *,
     commitment: Literal["declared", "exact"] = "declared",
     divide_by: float = 1.0,
+    records: float | None = None,
 ) -> optax.GradientTransformation:
     """Adds the session's noise to sums of clipped gradients: z = x + y, each y used once.
 
-    ``divide_by``: what the sums were divided by before. Output has the sums' shapes, types and shardings.
+    Args:
+        session: The session of the job.
+        commitment: As in :func:`rustle.torch.attach`.
+        divide_by: The number that the sums were divided by before.
+        records: The most contributions that a step's sum holds, by default as many as the batch of the session's
+            :class:`rustle.Rounds`. Sums beyond ``records`` times the plan's clip norm are refused.
+
+    Output has the sums' shapes, types and shardings. Where the session has :class:`rustle.Rounds`, a step with any batch
+    but that of its round is refused; without them a warning says that nothing checks participation. For sums of several
+    micro-batches see :func:`accumulated`.
     """
-    trainer = _Trainer(session, commitment, divide_by)
+    trainer = _Trainer(session, commitment, divide_by, records)
     return optax.GradientTransformation(trainer.init, trainer.update)
 
 
@@ -77,25 +105,35 @@ def skip(session: Session, noise_state: Any) -> jax.Array:
 def layout(params: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Names and shapes in the tree's order: the ``parameters`` of :func:`rustle.plan`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(params)
-    return [(jax.tree_util.keystr(path), tuple(leaf.shape)) for path, leaf in leaves]
+    # A tree that is one array has a path without parts.
+    return [(jax.tree_util.keystr(path) or "params", tuple(leaf.shape)) for path, leaf in leaves]
 
 
 _NOT_FINITE = "a sum of clipped gradients is not finite; rustle.jax.skip leaves this step out, with its row"
 
 
 class _Trainer:
-    def __init__(self, session: Session, commitment: str, divide_by: float):
+    def __init__(self, session: Session, commitment: str, divide_by: float, records: float | None):
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
         if not divide_by > 0:
             raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
+        if records is not None and not records > 0:
+            raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
         self.session, self.commitment, self.divide_by = session, commitment, divide_by
+        self.records, self._plan = records, session.plan
         session.claim(self)
+        # Jitted steps run later than the calls that start them.
+        session.settle = jax.effects_barrier
         _agree(session)
         self._branch, self._done = session.branch, -1
 
     def init(self, params: Any) -> jax.Array:
         Layout.of(layout(params), self.session)
+        plan = self._plan
+        if self.session.rounds is None and (plan.min_sep > 1 or plan.max_participations < plan.iterations):
+            text = "nothing checks that the batches keep the plan's participation; draw them by rustle.Rounds(batches, session)"
+            warnings.warn(text, errors.Unchecked, stacklevel=2)
         return jnp.asarray(self.session.next_step, jnp.int32)
 
     def update(
@@ -106,8 +144,12 @@ class _Trainer:
             shapes = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sum_of_clipped_grads
             )
-            noisy = io_callback(self._on_host, shapes, noise_state, sum_of_clipped_grads, ordered=True)
-            return noisy, noise_state + 1
+            noise_state = jnp.asarray(noise_state)
+            next_state = jax.ShapeDtypeStruct((), noise_state.dtype)
+            # The state comes from the callback too: who waits for it waits for the row.
+            return io_callback(
+                self._on_host, (shapes, next_state), noise_state, sum_of_clipped_grads, ordered=True
+            )
         noise = self._noise(int(noise_state), sum_of_clipped_grads)
         add = lambda x, y: (x.astype(jnp.float32) + y / self.divide_by).astype(x.dtype)
         return jax.tree.map(add, sum_of_clipped_grads, noise), noise_state + 1
@@ -118,13 +160,12 @@ class _Trainer:
         noise = self._noise(int(step), sums)
         by = np.float32(self.divide_by)
         add = lambda x, y: (x.astype(np.float32) + y / by).astype(x.dtype)
-        return jax.tree.map(add, sums, noise)
+        return jax.tree.map(add, sums, noise), np.asarray(step + 1, np.asarray(step).dtype)
 
     def _noise(self, step: int, sums: Any) -> Any:
         leaves = jax.tree.leaves(sums)
-        if not all(_is_finite(leaf) for leaf in leaves):
-            raise errors.make("invalid_argument", _NOT_FINITE)
         self._check(step)
+        self._check_sums(step, leaves)
         commitment = declared(self.session.share()[2], step)
         if self.commitment == "exact":
             commitment = _together(
@@ -134,11 +175,23 @@ class _Trainer:
         self._done = step
         return noise
 
+    def _check_sums(self, step: int, leaves: list[Any]) -> None:
+        rounds, records = self.session.rounds, self.records
+        if rounds is not None:
+            whole = rounds.records(step)
+            records = whole if records is None else min(records, whole)
+        norm = norm_of(leaves)
+        if not math.isfinite(norm):
+            raise errors.make("invalid_argument", _NOT_FINITE)
+        if records is not None:
+            check_norm(norm, self.divide_by, records, self._plan.clip_norm)
+
     def skip(self, noise_state: Any) -> jax.Array:
         step = int(noise_state)
         self._check(step)
         # One step ahead means that part of the row was delivered already: it is discarded with this step.
         if self.session.next_step == step:
+            self.session.excuse(step)
             commitment = (
                 skipped(self.session, step)
                 if self.commitment == "exact"
@@ -150,7 +203,8 @@ class _Trainer:
         return jnp.asarray(step + 1, jnp.int32)
 
     def _check(self, step: int) -> None:
-        next_step = self.session.next_step
+        # Not session.next_step, which waits for the very callback that may be running here.
+        next_step = self.session._native.next_step
         if self.session.branch != self._branch and jax.process_count() > 1:
             text = (
                 f"the session went from branch {self._branch} to {self.session.branch}, of which other processes do "
@@ -160,7 +214,11 @@ class _Trainer:
         if self.session.branch != self._branch:
             self._branch, self._done = self.session.branch, next_step - 1
         if step <= self._done and step < next_step:
-            raise errors.make("step", f"step {step} has been noised already; the next one is {next_step}")
+            text = (
+                f"step {step} has been noised already; the next one is {next_step}. Several micro-batches have one row by "
+                "rustle.jax.accumulated, in the place of optax.MultiSteps"
+            )
+            raise errors.make("step", text)
         # One less: a fetch that failed half way comes again under the same commitment, and nothing of it was added.
         if step not in (next_step, next_step - 1):
             text = f"the state is at step {step}, the session at {next_step}: resume the session's cursor"
@@ -226,11 +284,6 @@ def _array(row: Row, parameter: Any, leaf: Any) -> jax.Array:
         return jnp.asarray(np.array(row.piece(Piece.of(parameter))))
     part = lambda index: np.array(row.piece(Piece.of(parameter, index)))
     return jax.make_array_from_callback(tuple(leaf.shape), sharding, part)
-
-
-def _is_finite(leaf: Any) -> bool:
-    numpy = np if isinstance(leaf, np.ndarray) else jnp
-    return bool(numpy.isfinite(leaf).all())
 
 
 def _own(leaf: Any) -> np.ndarray:

@@ -17,6 +17,8 @@ def test_how_to(tmp_path, page, needs):
     program = "\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    # Each shows batches that are checked.
+    assert "Unchecked" not in done.stderr, done.stderr
     (report,) = tmp_path.glob("*-run/report.md")
     assert "ε" in report.read_text()
 

@@ -32,6 +32,11 @@ class Participation:
         last, times = self._seen.get(client, (round - self.min_sep, 0))
         return round - last >= self.min_sep and times < self.max_participations
 
+    @property
+    def clients(self) -> list[Hashable]:
+        """Those that took part so far."""
+        return list(self._seen)
+
     def eligible(self, clients: Iterable[Client], round: int) -> list[Client]:
         """Those that may take part in ``round``, in the order given."""
         return [client for client in clients if self.may(client, round)]

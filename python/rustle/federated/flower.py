@@ -28,8 +28,11 @@ from flwr.serverapp.strategy import FedAvg
 
 from .. import errors
 from ._adaptive import AdaptiveServer
+from ._identities import Identity, Names, answer_identity, ask_identity, check_some_known
 from ._participation import Participation
 from ._server import Server
+
+__all__ = ["Strategy", "answer_identity", "arrays", "ask_identity"]
 
 
 def arrays(server: Server) -> ArrayRecord:
@@ -42,14 +45,27 @@ def arrays(server: Server) -> ArrayRecord:
 class Strategy(FedAvg):
     """Flower's FedAvg with a :class:`Server` or :class:`AdaptiveServer` in the place of its mean.
 
-    Nodes are asked again as the plan's participation allows, which holds as far as nodes keep their ids. Metrics that
+    Clients are asked again as the plan's participation allows, which holds as far as they keep their names. Metrics that
     clients send are no part of any ε: those of training are left out, those of evaluation come where
     ``fraction_evaluate`` is set. ``FedAvg``'s other arguments are its own.
+
+    ``identity``: a function of the grid and of node ids that returns a name for each node, the same in every run:
+    :func:`ask_identity`, with :func:`answer_identity` in the client app. Without it node ids are the names, which are new
+    in every simulation. A state that names other clients than all that are connected is refused.
     """
 
-    def __init__(self, server: Server, *, fraction_evaluate: float = 0.0, **arguments: Any):
+    def __init__(
+        self,
+        server: Server,
+        *,
+        fraction_evaluate: float = 0.0,
+        identity: Identity | None = None,
+        **arguments: Any,
+    ):
         super().__init__(fraction_evaluate=fraction_evaluate, **arguments)
         self.server = server
+        self._names = Names(identity)
+        self._was_loaded = False
         self.participation = Participation.of(server.plan)
         self._asked: set[int] = set()
 
@@ -58,7 +74,11 @@ class Strategy(FedAvg):
     ) -> Iterable[Message]:
         """Asks nodes that may take part in the session's next round, chosen at random; they count as having done so."""
         here = self._nodes(grid)
-        eligible = self.participation.eligible(here, self.server.round)
+        named = self._names.of(grid, here)
+        if self._was_loaded:
+            check_some_known(named, self.participation.clients)
+            self._was_loaded = False
+        eligible = self.participation.eligible(named, self.server.round)
         wanted = max(int(len(here) * self.fraction_train), self.min_train_nodes)
         if len(eligible) < self.min_train_nodes:
             text = (
@@ -69,11 +89,12 @@ class Strategy(FedAvg):
             raise errors.make("batches", text)
         chosen = random.sample(eligible, min(wanted, len(eligible)))
         self.participation.record(chosen, self.server.round)
-        self._asked = set(chosen)
+        nodes = [named[client] for client in chosen]
+        self._asked = set(nodes)
         log(INFO, "configure_train: %s nodes of %s that may take part", len(chosen), len(eligible))
         config["server-round"] = server_round
         record = RecordDict({self.arrayrecord_key: self._arrays(arrays), self.configrecord_key: config})
-        return [Message(record, message_type=MessageType.TRAIN, dst_node_id=node) for node in chosen]
+        return [Message(record, message_type=MessageType.TRAIN, dst_node_id=node) for node in nodes]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -141,6 +162,7 @@ class Strategy(FedAvg):
         """Continues at the saved position. Returns whether that took fresh noise. ``start`` then takes ``arrays(server)`` and fewer rounds."""
         fresh = self.server.load_state_dict(state["server"])
         self.participation.load_state_dict(state["participation"])
+        self._was_loaded = True
         return fresh
 
     def summary(self) -> None:

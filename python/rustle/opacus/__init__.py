@@ -27,11 +27,14 @@ from .._batches import Batches
 from .._native import Plan
 from .._session import Session
 from .._connect import connect
+from .._round_guard import RoundGuard
+from .._rounds import Rounds
 from ..torch import Attachment, Noise
+from ..torch._loader import like
+from ..torch._order import Passes
 from ._accountant import Accountant
-from ._checks import check_arguments, check_batches, check_order, rank_of, ranks_of
-from ._loader import Rounds, with_batches
-from ._optimizer import EngineAttachment, noised_optimizer
+from ._checks import check_arguments, check_batches, rank_of, ranks_of
+from ._optimizer import is_within_batch, noised_optimizer
 
 __all__ = ["Accountant", "PrivacyEngine"]
 
@@ -55,6 +58,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         plan: Plan | str | os.PathLike[str],
         noise: Session | str | None = None,
         batches: Batches | None = None,
+        steps_per_epoch: int | None = None,
         commitment: Literal["declared", "exact"] = "declared",
         poisson_sampling: bool = False,
         clipping: str = "flat",
@@ -67,14 +71,21 @@ class PrivacyEngine(opacus.PrivacyEngine):
             noise: A session, or a URL of :func:`rustle.connect`. By default an engine in this process whose ledger lies
                 beside the plan's file.
             batches: The records of each step. Without them the loader must pass through the data in a fixed order, at
-                least ``min_sep`` batches long, and each time to its end.
+                least ``min_sep`` batches long.
+            steps_per_epoch: The steps after which iterating the loader pauses, for programs that train in epochs; with
+                ``batches`` alone, whose loader is the whole run otherwise.
             commitment: As in :func:`rustle.torch.attach`.
 
         With several ranks, wrap the module first (``DifferentiallyPrivateDistributedDataParallel``) and pass ``batches``
         with one seed on all of them: each rank receives its share of every batch.
 
+        Each step must be that of the batch that the returned loader handed out for it: batches of another loader,
+        batches that are left out or accumulated, and records beyond those of the batch are refused, and so is another
+        clip norm or noise multiplier than the plan's.
+
         Returns:
-            The module, the optimizer and the data loader to train with.
+            The module, the optimizer and the data loader to train with, and before the loader the criterion of ghost
+            clipping.
         """
         check_arguments(kwargs, poisson_sampling=poisson_sampling, clipping=clipping)
         rank, ranks = rank_of(module)
@@ -90,12 +101,14 @@ class PrivacyEngine(opacus.PrivacyEngine):
             raise errors.make(
                 "plan", f"the session's job has plan {session.plan.digest}, given was {plan.digest}"
             )
-        assumed = None
+        guard: RoundGuard
         if batches is None:
-            check_order(data_loader, plan)
+            if steps_per_epoch is not None:
+                raise errors.make("invalid_argument", "steps_per_epoch is given; allowed: beside batches alone")
+            guard, assumed = Passes(data_loader, session), None
         else:
-            assumed = _assumptions.sampling_of(plan, batches)
-            data_loader = with_batches(data_loader, Rounds(batches, rank=rank, ranks=ranks))
+            guard = Rounds(batches, session, rank=rank, ranks=ranks, steps_per_epoch=steps_per_epoch)
+            assumed = guard.sampling
         self.session = session
         self.accountant.session, self.accountant.batches = session, assumed
         self._setting = {
@@ -115,12 +128,13 @@ class PrivacyEngine(opacus.PrivacyEngine):
             clipping=clipping,
             **kwargs,
         )
-        if batches is not None:
-            # Set last: Opacus divides by the loader's length, and a job that released all its rows has none left. The
-            # loader begins at the session's step, so that each batch has a row of its own.
-            data_loader.batch_sampler.start = lambda: session.next_step
-            data_loader.batch_sampler.optimizer = made[1]
-        return made
+        # Two backward passes for one step would add each record twice.
+        made[0].forbid_grad_accumulation()
+        checked = like(data_loader, guard)
+        noised: Any = made[1]
+        checked.batch_sampler.before_start = lambda: _check_complete(noised)
+        noised._steps.watch(made[0], checked)
+        return *made[:-1], checked
 
     def make_private_with_epsilon(self, **_: Any) -> Any:
         text = "a plan sets the noise; create one with rustle.plan(epsilon=…, delta=…) and call make_private(plan=…)"
@@ -156,10 +170,15 @@ class PrivacyEngine(opacus.PrivacyEngine):
             **kwargs,
         }
         made = noised_optimizer(noise, choice, arguments)
-        # The optimizer's state carries the cursor, and so do the engine's checkpoints.
-        self.attachment = EngineAttachment(optimizer, noise, 1.0, step_hook=False)
-        self.attachment.optimizer = made
+        self.attachment = made._attachment
         return made
+
+
+def _check_complete(optimizer: Any) -> None:
+    # The batch would restart at its first record: with the sums so far, records would count twice.
+    if is_within_batch(optimizer):
+        text = "the loader restarts within a logical batch; call engine.attachment.skip() first, to leave that one out"
+        raise errors.make("step", text)
 
 
 def _session(noise: Session | str | None, plan: Any, dimension: int) -> Session:

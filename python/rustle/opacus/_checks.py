@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import BatchSampler as PlainBatchSampler
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader
 
 from .. import errors
 from .._batches import Batches
-from .._native import Plan
 from ..torch._tensors import is_distributed
 
 
@@ -68,35 +65,3 @@ def check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:
                 "batches differ among ranks; allowed: one scheme, population, length and seed on all of them"
             )
             raise errors.make("batches", text)
-
-
-def check_order(loader: DataLoader, plan: Plan) -> None:
-    """Refuses a loader of the caller's own that breaks the plan's participation, as far as its classes tell."""
-    kinds = type(loader.batch_sampler), type(loader.sampler)
-    sampler: Any = loader.sampler
-    shuffles = kinds == (PlainBatchSampler, RandomSampler)
-    if shuffles and (sampler.replacement or sampler.num_samples > len(sampler.data_source)):
-        _refuse("the loader may draw a record twice in an epoch")
-    if not shuffles and kinds != (PlainBatchSampler, SequentialSampler):
-        names = " over ".join(kind.__name__ for kind in kinds)
-        _refuse(
-            f"the loader's order is that of {names}; allowed: SequentialSampler, which repeats its order"
-        )
-    if not len(loader):
-        _refuse("the loader has no batches; allowed: 1 or more")
-    often = math.ceil(plan.iterations / len(loader))
-    if often > plan.max_participations:
-        _refuse(
-            f"{plan.iterations} steps are {often} epochs of {len(loader)} batches; allowed by the plan: "
-            f"{plan.max_participations} (max_participations)"
-        )
-    if often == 1:
-        return
-    if shuffles and plan.min_sep > 1:
-        _refuse(f"the loader shuffles anew every epoch, so min_sep {plan.min_sep} does not hold")
-    if len(loader) < plan.min_sep:
-        _refuse(f"the loader has {len(loader)} batches an epoch; allowed: {plan.min_sep} (min_sep) or more")
-
-
-def _refuse(text: str) -> None:
-    raise errors.make("batches", f"{text}. Or pass batches=")

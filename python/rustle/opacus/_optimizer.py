@@ -8,7 +8,10 @@ import torch
 from opacus.optimizers import DPOptimizer, get_optimizer_class
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
+from .. import errors
 from ..torch import Attachment, Noise
+from ..torch._owners import refuse_copy
+from ._steps import StepCheck
 
 
 class NoisedOptimizer:
@@ -20,11 +23,22 @@ class NoisedOptimizer:
 
     _noise: Noise
     _names: dict[int, str]
+    _attachment: "EngineAttachment"
+    _steps: StepCheck
 
     def pre_step(self: Any, closure: Any = None) -> Any:
         noised = [p for p in self.params if id(p) in self._names]
         self._noise.check(self.original_optimizer, noised)
-        return super().pre_step(closure)  # type: ignore[misc]
+        self._steps.before(self)
+        is_ready = super().pre_step(closure)  # type: ignore[misc]
+        if is_ready:
+            self._attachment.is_ready = True
+            self._steps.done()
+        return is_ready
+
+    def zero_grad(self: Any, set_to_none: bool = False) -> None:
+        super().zero_grad(set_to_none)  # type: ignore[misc]
+        self._steps.gradients_removed()
 
     @torch.no_grad()
     def add_noise(self: Any) -> None:
@@ -38,19 +52,28 @@ class NoisedOptimizer:
             p.grad = noisy[self._names[id(p)]].view_as(p)
             _mark_as_processed(p.summed_grad)
 
+    def __getstate__(self) -> Any:
+        return refuse_copy()
+
     def discard(self: Any) -> None:
         """Discards the sums of the current logical batch."""
         self._step_skip_queue.clear()
         self._is_last_step_skipped = False
         self.zero_grad()
+        self._steps.done()
 
 
-def noised_optimizer(noise: Noise, choice: dict[str, Any], arguments: dict[str, Any]) -> DPOptimizer:
+def noised_optimizer(noise: Noise, choice: dict[str, Any], arguments: dict[str, Any]) -> Any:
     """Returns the optimizer that Opacus chooses for ``choice``, created with ``arguments``, with ``noise`` as its own."""
     base = get_optimizer_class(**choice)
-    created = type(f"Noised{base.__name__}", (NoisedOptimizer, base), {})(**arguments)
-    created._noise = noise
-    created._names = {id(p): name for name, p in noise.parameters.items()}
+    created: DPOptimizer = type(f"Noised{base.__name__}", (NoisedOptimizer, base), {})(**arguments)
+    named: Any = created
+    named._noise = noise
+    named._names = {id(p): name for name, p in noise.parameters.items()}
+    named._steps = StepCheck(noise)
+    # The optimizer's state carries the cursor, and so do the engine's checkpoints.
+    named._attachment = EngineAttachment(arguments["optimizer"], noise)
+    named._attachment.optimizer = created
     return created
 
 
@@ -59,20 +82,30 @@ def is_within_batch(optimizer: Any) -> bool:
     return bool(optimizer._is_last_step_skipped or optimizer._step_skip_queue)
 
 
-def is_step_deferred(optimizer: Any) -> bool:
-    """Returns whether the step of the whole last batch was deferred.
-
-    Parts of a batch may have been drawn ahead; the last one decides.
-    """
-    queue = optimizer._step_skip_queue
-    return bool(queue[-1] if queue else optimizer._is_last_step_skipped)
-
-
 class EngineAttachment(Attachment):
-    """The attachment of an engine, which also discards the sums of a batch that is left out."""
+    """The attachment of an engine: the engine's optimizer adds the noise, and the one within steps by it alone."""
 
     optimizer: Any = None
 
+    def __init__(self, optimizer: torch.optim.Optimizer, noise: Noise):
+        super().__init__(optimizer, noise, 1.0, watch_gradients=False)
+        #: Whether gradients have the noise of a step that the optimizer within has not taken.
+        self.is_ready = False
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if self._paused:
+            return None
+        if not self.is_ready:
+            text = (
+                f"{type(optimizer).__name__} is stepped by itself, without noise; allowed: the optimizer that make_private "
+                "returned"
+            )
+            raise errors.make("step", text)
+        self.is_ready = False
+        self._movement.begin()
+        return None
+
     def skip(self) -> None:
+        """Leaves the next step out with its row, and discards the sums of its batch."""
         super().skip()
         self.optimizer.discard()

@@ -10,61 +10,28 @@ called: clipping is the caller's, or Opacus's (:mod:`rustle.opacus`).
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 import torch
 
-from .._session import Session
 from . import _tensors
+from ._attach import attach
 from ._attachment import Attachment
+from ._clipping import clipped_sum
+from ._loader import DataLoader, in_order
 from ._noise import Named, Noise
+from ._optimizer import Optimizer
 from ._sampler import BatchSampler
 
-__all__ = ["Attachment", "BatchSampler", "Noise", "attach", "layout"]
-
-
-def attach(
-    optimizer: torch.optim.Optimizer,
-    session: Session,
-    model: Named,
-    *,
-    divide_by: float = 1.0,
-    commitment: Literal["declared", "exact"] = "declared",
-    process_group: Any = None,
-    reduce: bool = False,
-) -> Attachment:
-    """Adds the session's noise to the gradients before each ``optimizer.step()``.
-
-    Args:
-        optimizer: Any PyTorch optimizer. Its ``state_dict`` carries the job's cursor from now on.
-        session: The job's session, which no other trainer may use meanwhile.
-        model: A module, or names with parameters. All that require gradients have noise.
-        divide_by: The number that the clipped sum is divided by before the step, such as the expected batch size.
-        commitment: ``"exact"`` lets a job that crashed repeat the same sums with the same noise, which needs
-            deterministic training.
-        process_group: The ranks that share the job; by default all.
-        reduce: With several ranks, each has its own session on the same job. True: gradients are each rank's own sums;
-            each adds its part of the noise, then all are summed over ``process_group`` here (do not wrap the model in
-            DistributedDataParallel). False: gradients are summed already. FSDP2's DTensors receive the noise of their
-            own shard.
-
-    A failed step raises before anything is changed, and so does one that would change a parameter without noise. An
-    interrupted step (Ctrl-C) may have added its noise, which the next step then reports. Leave out a batch that no step
-    follows with :meth:`Attachment.skip`.
-
-    Raises:
-        rustle.errors.LayoutError: The parameters are not those of the plan.
-        rustle.errors.SessionBusy: Another trainer uses the session.
-
-    Example::
-
-        attachment = rustle.torch.attach(optimizer, session, model, divide_by=256)
-        for batch in loader:
-            clipped_sum(model, batch)    # yours: sets every .grad to the clipped sum divided by 256
-            optimizer.step()             # noise is added here
-    """
-    noise = Noise(session, model, commitment=commitment, group=process_group, reduce=reduce)
-    return Attachment(optimizer, noise, divide_by)
+__all__ = [
+    "Attachment",
+    "BatchSampler",
+    "DataLoader",
+    "Noise",
+    "Optimizer",
+    "attach",
+    "clipped_sum",
+    "in_order",
+    "layout",
+]
 
 
 def layout(model: Named) -> list[tuple[str, tuple[int, ...]]]:

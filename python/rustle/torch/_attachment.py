@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import Any, Iterator
 
 import torch
@@ -10,7 +11,11 @@ import torch.distributed as dist
 
 from .. import errors
 from .._deprecated import warn_renamed
-from . import _tensors
+from . import _closures, _owners, _tensors
+from ._batch_norms import check_no_running_means
+from ._gradients import GradientWatch
+from ._means import MeanWatch
+from ._movement import MovementWatch
 from ._noise import Noise
 
 KEY = "rustle"
@@ -23,39 +28,67 @@ class Attachment:
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, noise: Noise, divide_by: float, step_hook: bool = True
+        self,
+        optimizer: torch.optim.Optimizer,
+        noise: Noise,
+        divide_by: float,
+        *,
+        records: float | None = None,
+        watch_gradients: bool = True,
     ):
         if not divide_by > 0:
             raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
-        self.noise, self.divide_by = noise, float(divide_by)
+        if records is not None and not records > 0:
+            raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
+        self.noise, self.divide_by, self.records = noise, float(divide_by), records
+        self._optimizer = optimizer
         self._check_optimizer(optimizer)
-        self._paused = False
+        self._paused, self._warned = False, False
+        self._gradients = GradientWatch(noise.parameters) if watch_gradients else None
+        self._movement = MovementWatch(noise.parameters)
+        self._means = MeanWatch(noise.clip_norm, self.divide_by)
         self._handles = [
             optimizer.register_state_dict_post_hook(self._save),
             optimizer.register_load_state_dict_pre_hook(self._load),
+            optimizer.register_step_pre_hook(self._before_step),
+            optimizer.register_step_post_hook(self._after_step),
         ]
-        if step_hook:
-            self._handles.append(optimizer.register_step_pre_hook(self._before_step))
+        _owners.own(optimizer, noise.parameters.values())
+        self._watch_rounds()
 
     def _check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        ours = {id(p) for p in self.noise.parameters.values()}
+        ours = {id(p): name for name, p in self.noise.parameters.items()}
         theirs = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
-        if theirs - ours:
+        left = [name for key, name in ours.items() if key not in theirs]
+        text = None
+        if theirs - ours.keys():
+            text = "the optimizer steps parameters that the model does not name"
+        elif left:
+            text = (
+                f"the optimizer does not hold parameter {left[0]!r}, which would move without noise or not at all; "
+                "allowed: an optimizer of all parameters that have noise. Freeze those that are not trained, or name "
+                "those of this optimizer in the place of the model"
+            )
+        if text:
             self.noise.session.release(self.noise)
-            raise errors.make("layout", "the optimizer steps parameters that the model does not name")
+            raise errors.make("layout", text)
 
     @torch.no_grad()
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    ) -> Any:
         if self._paused:
-            return
+            return None
+        self._check_rounds()
+        check_no_running_means(self.noise.batch_norms)
+        replaced = _closures.run_first(optimizer, args, kwargs)
         parameters = self.noise.parameters
         self.noise.check(optimizer, parameters.values())
-        if kwargs.get("closure") is not None or any(callable(argument) for argument in args):
-            raise errors.make(
-                "invalid_argument", "step(closure) computes gradients after the noise was added; call step() alone"
-            )
+        if self._gradients is not None:
+            self._gradients.check()
+            rounds = self.noise.session.rounds
+            records = rounds.records_here(self.noise.step) if rounds is not None else None
+            self._gradients.check_made(records, self.noise.clip_norm, self.divide_by)
         if getattr(optimizer, "grad_scale", None) is not None:
             raise errors.make(
                 "invalid_argument", "gradients are scaled; call scaler.unscale_(optimizer) before the step"
@@ -63,13 +96,49 @@ class Attachment:
         # A parameter without a gradient has a sum of zero, which must be as private as any other sum.
         grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
         local = {name: _tensors.local_part(grad) for name, grad in grads.items()}
+        self.noise.records = self.records
         if not self.noise.add_all(local, self.divide_by):
             self.noise.add(self.noise.row(local, self.divide_by), local, self.divide_by)
+        self._means.see(*self.noise.seen)
         for name, parameter in parameters.items():
             parameter.grad = grads[name]
         if self.noise.reduce and self.noise.ranks > 1:
             for value in local.values():
                 dist.all_reduce(value, group=self.noise.group)
+        self._note_step()
+        self._movement.begin()
+        return replaced
+
+    def _after_step(self, *_: Any) -> None:
+        if not self._paused:
+            self._note_step()
+            self._movement.end()
+
+    def _note_step(self) -> None:
+        if self._gradients is not None:
+            self._gradients.note_step()
+
+    def _check_rounds(self) -> None:
+        """Before the first step, refuses ranks with other batches and warns where nothing checks participation."""
+        rounds = self.noise.session.rounds
+        if not self._warned:
+            self.noise.check_ranks_draw_alike()
+        is_first, self._warned = not self._warned, True
+        if rounds is None and is_first:
+            plan = self.noise.session.plan
+            if plan.min_sep > 1 or plan.max_participations < plan.iterations:
+                text = (
+                    "nothing checks that the batches keep the plan's participation; draw them by "
+                    "rustle.Rounds(batches, session), or load them by rustle.torch.DataLoader or rustle.torch.in_order"
+                )
+                warnings.warn(text, errors.Unchecked, stacklevel=5)
+        self._watch_rounds()
+
+    def _watch_rounds(self) -> None:
+        rounds = self.noise.session.rounds
+        if rounds is not None and self._gradients is not None:
+            if self._gradients.check_none not in rounds.on_repeat:
+                rounds.on_repeat.append(self._gradients.check_none)
 
     def _save(self, optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
         state[KEY] = self.state_dict()
@@ -85,9 +154,11 @@ class Attachment:
         return state
 
     def state_dict(self) -> dict[str, Any]:
+        """Returns the job's position, some hundred bytes. Changes nothing."""
         return self.noise.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues at a position. Collective over all ranks."""
         self.noise.load_state_dict(state)
 
     def reserve(self, steps: int = 1) -> None:
@@ -132,4 +203,10 @@ class Attachment:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        if self._gradients is not None:
+            self._gradients.detach()
+            rounds = self.noise.session.rounds
+            if rounds is not None and self._gradients.check_none in rounds.on_repeat:
+                rounds.on_repeat.remove(self._gradients.check_none)
+        _owners.disown(self._optimizer, self.noise.parameters.values())
         self.noise.session.release(self.noise)

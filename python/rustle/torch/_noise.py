@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Iterable, Literal
 
 import numpy as np
@@ -12,7 +13,9 @@ from .. import errors
 from .._commitment import Commitment
 from .._layout import Layout, Row, declared, share, skipped, spans
 from .._session import Session
+from .._sum_bound import check_norm
 from . import _tensors
+from ._batch_norms import batch_norms
 
 Named = torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]
 
@@ -35,10 +38,16 @@ class Noise:
     ):
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
+        self.batch_norms = batch_norms(named) if isinstance(named, torch.nn.Module) else []
         pairs = named.named_parameters() if isinstance(named, torch.nn.Module) else named
         self._named = [(_tensors.plain_name(name), p) for name, p in pairs]
         self.parameters = {name: p for name, p in self._named if p.requires_grad}
         self.session, self.commitment = session, commitment
+        self.clip_norm = session.plan.clip_norm
+        #: The most contributions of a sum, where no rounds say how many.
+        self.records: float | None = None
+        #: The norm of the last step's values, and the most contributions in them.
+        self.seen: tuple[float, float | None] = 0.0, None
         self.layout = Layout.of([(name, tuple(p.shape)) for name, p in self.parameters.items()], session)
         self.parameters = {name: self.parameters[name] for name in self.layout.parameters}
         self.pieces = {name: _tensors.piece_of(self.layout, name, p) for name, p in self.parameters.items()}
@@ -69,6 +78,17 @@ class Noise:
                 self.session.join(place[0])
         self.branch, self.step, self._nonce = self.session.share()
 
+    def check_ranks_draw_alike(self) -> None:
+        """Refuses ranks whose batches differ: two of them could have the same record in one step. Collective."""
+        if self.ranks == 1:
+            return
+        rounds = self.session.rounds
+        digests: list[Any] = [None] * self.ranks
+        dist.all_gather_object(digests, rounds.digest if rounds is not None else None, group=self.group)
+        if len(set(digests)) > 1:
+            text = "batches differ among ranks; allowed: one scheme, population, length and seed on all of them"
+            raise errors.make("batches", text)
+
     def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
         """Binds the next step's row for these local sums, fetches it whole and returns it. Adds nothing."""
         step, commitment = self._next(sums, divide_by)
@@ -96,6 +116,7 @@ class Noise:
         step = self._next_step()
         # One step ahead means that part of the row was delivered already: it is discarded with this step.
         if self.session.next_step == step:
+            self.session.excuse(step)
             exact = self.commitment == "exact"
             Row(self.session, step, self.wanted, skipped(self.session, step) if exact else declared(self._nonce, step))
         self._advance()
@@ -108,25 +129,49 @@ class Noise:
 
     def _next(self, sums: dict[str, torch.Tensor], divide_by: float) -> tuple[int, Commitment]:
         """Returns the next step and the commitment of its row."""
-        self._check_finite(sums)
         step = self._next_step()
+        self._check_sums(sums, step, divide_by)
         # A step whose fetch of several stretches failed half way is repeated under the same commitment: none of it was
         # added.
         if self.commitment == "exact":
             return step, self._exact(step, sums, divide_by)
         return step, declared(self._nonce, step)
 
-    def _check_finite(self, sums: dict[str, torch.Tensor]) -> None:
-        """Refuses sums that are not finite, on all ranks together: otherwise the others would wait for the one that raised."""
-        bad = next((f"of {name!r}" for name, value in sums.items() if not torch.isfinite(value).all()), None)
+    def _check_sums(self, sums: dict[str, torch.Tensor], step: int, divide_by: float) -> None:
+        """Refuses sums that are of another batch, not finite, or larger than clipped contributions can be.
+
+        On all ranks together: otherwise the others would wait for the one that raised.
+        """
+        refused: errors.RustleError | None = None
+        try:
+            self._check_local(sums, step, divide_by)
+        except errors.RustleError as error:
+            refused = error
         if self.ranks > 1 and (self.reduce or self.sharded):
             device = next(iter(self.parameters.values())).device
-            found = torch.tensor(float(bad is not None), device=device)
+            found = torch.tensor(float(refused is not None), device=device)
             dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
-            bad = bad or ("of another rank" if found else None)
-        if bad:
-            text = f"the gradient {bad} is not finite; attachment.skip() leaves this step out, with its row"
+            if found and refused is None:
+                text = "another rank refused its gradient, not finite or otherwise; attachment.skip() leaves this step out"
+                refused = errors.make("invalid_argument", text)
+        if refused is not None:
+            raise refused
+
+    def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float) -> None:
+        rounds, records = self.session.rounds, self.records
+        if rounds is not None:
+            # A step that was half delivered comes again.
+            whole = rounds.records(step)
+            records = whole if records is None else min(records, whole)
+        norm = _tensors.norm_of(sums.values())
+        self.seen = norm, records
+        if not math.isfinite(norm):
+            bad = next((name for name, value in sums.items() if not torch.isfinite(value).all()), None)
+            of = f"of {bad!r}" if bad is not None else "of all parameters together"
+            text = f"the gradient {of} is not finite; attachment.skip() leaves this step out, with its row"
             raise errors.make("invalid_argument", text)
+        if records is not None:
+            check_norm(norm, divide_by, records, self.clip_norm)
 
     def _next_step(self) -> int:
         """Returns the next step, if the session is at it."""

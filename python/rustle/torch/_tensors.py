@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Iterable
 
 import numpy as np
 import torch
@@ -53,6 +54,23 @@ def add_noise(value: torch.Tensor, noise: torch.Tensor, divide_by: float) -> Non
         value.add_(noise)
     else:
         value.copy_(value.float().add_(noise))
+
+
+def norm_of(values: Iterable[torch.Tensor]) -> float:
+    """Returns the Euclidean norm of all values together; not finite where one of them is not."""
+    together: dict[torch.device, list[torch.Tensor]] = {}
+    for value in values:
+        if value.numel():
+            together.setdefault(value.device, []).append(value.detach())
+    squares = 0.0
+    for found in together.values():
+        norms = torch.stack([norm.double() for norm in torch._foreach_norm(found)])
+        squares += float(norms.square().sum())
+    if not math.isfinite(squares):
+        # Squares of float32 overflow above 1e19, those of float16 above 256.
+        every = [value.double().square().sum().item() for found in together.values() for value in found]
+        squares = sum(every)
+    return math.sqrt(squares)
 
 
 def in_place(sums: dict[str, torch.Tensor]) -> dict[str, np.ndarray] | None:

@@ -1,0 +1,56 @@
+"""What a session checks of each step's batch, for sessions that :class:`rustle.Rounds` belong to."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from ._sum_bound import check_norm
+from ._tagged_cursor import check_same
+
+
+def _nothing() -> None:
+    """Waits for nothing."""
+
+
+class RoundChecks:
+    """The half of a session that knows which batch each step is of."""
+
+    def __init__(self) -> None:
+        self._rounds: Any = None
+        self._resumed_batches: bytes | None = None
+        #: Waits for steps that were started and have not run, where an adapter starts them ahead.
+        self.settle: Callable[[], None] = _nothing
+
+    @property
+    def rounds(self) -> Any:
+        """The :class:`rustle.Rounds` that check each step, or None."""
+        return self._rounds
+
+    def watch(self, rounds: Any) -> None:
+        """Lets :class:`rustle.Rounds` check each step from now on, in the place of earlier ones."""
+        check_same(self._batches_digest, rounds.digest)
+        self._rounds = rounds
+
+    def excuse(self, step: int) -> None:
+        """Admits the row of a step that is left out, whatever batch was drawn."""
+        if self._rounds is not None:
+            self._rounds.excuse(step)
+
+    @property
+    def _batches_digest(self) -> bytes | None:
+        return self._rounds.digest if self._rounds is not None else self._resumed_batches
+
+    def _check_round(self, step: Any, sum: np.ndarray | None = None, divide_by: float = 1.0) -> None:
+        if self._rounds is None:
+            return
+        records = self._rounds.records(int(step))
+        if sum is not None:
+            check_norm(float(np.linalg.norm(sum)), divide_by, records, self._rounds.clip_norm)
+
+    def _resumed(self, saved: bytes | None) -> None:
+        """Notes the digest of the batches of the cursor that the session is at now."""
+        self._resumed_batches = saved
+        if self._rounds is not None:
+            self._rounds.forget()

@@ -1,0 +1,104 @@
+"""Clipped sums of per-example gradients, for training loops of one's own."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch.func import functional_call, grad_and_value, vmap
+
+from .. import errors
+from ._batch_norms import batch_norms, check_no_running_means
+from ._gradients import Made
+
+Loss = Callable[..., torch.Tensor]
+
+
+def clipped_sum(
+    model: torch.nn.Module,
+    loss: Loss,
+    *examples: torch.Tensor,
+    clip_norm: float,
+    divide_by: float = 1.0,
+    microbatch: int | None = None,
+) -> torch.Tensor:
+    """Sets each ``.grad`` to the sum of the examples' gradients, each clipped to ``clip_norm``, over ``divide_by``.
+
+    Gradients that were there are replaced. Examples of no records give a sum of zero.
+
+    Args:
+        model: The module. Parameters that require no gradient are left alone; buffers stay as they are.
+        loss: A function of the module and of examples with a first axis of length one, such as
+            ``lambda model, x, y: cross_entropy(model(x), y)``.
+        examples: Tensors with the examples along their first axis.
+        clip_norm: ζ, the plan's: the largest norm of one example's gradient.
+        divide_by: The number that the sum is divided by, the same as that of :func:`rustle.torch.attach`.
+        microbatch: The most examples whose gradients are in memory at once, by default all. Halved, and tried again,
+            where a GPU has no memory for them.
+
+    Returns:
+        The loss of each example, without gradient. As secret as the examples.
+
+    Raises:
+        rustle.errors.InvalidArgument: A layer mixes examples (BatchNorm in training mode), or a number is not allowed.
+    """
+    check_no_running_means(batch_norms(model), mixes=True)
+    for name, value in (("clip_norm", clip_norm), ("divide_by", divide_by)):
+        if not value > 0:
+            raise errors.make("invalid_argument", f"{name} is {value}; allowed: above zero")
+    if microbatch is not None and microbatch < 1:
+        raise errors.make("invalid_argument", f"microbatch is {microbatch}; allowed: 1 or more")
+    count = len(examples[0]) if examples else 0
+    if any(len(one) != count for one in examples) or not examples:
+        lengths = [len(one) for one in examples]
+        raise errors.make("invalid_argument", f"examples have lengths {lengths}; allowed: one length, of all")
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    sums = {name: torch.zeros_like(p, dtype=_wide(p.dtype)) for name, p in trained.items()}
+    losses: list[torch.Tensor] = []
+    at, most = 0, microbatch or max(count, 1)
+    while at < count:
+        part = [one[at : at + most] for one in examples]
+        try:
+            scaled, found = _part(model, loss, trained, part, clip_norm)
+        except torch.OutOfMemoryError:
+            if most == 1:
+                raise
+            most = (most + 1) // 2
+            continue
+        for name, value in scaled.items():
+            sums[name] += value
+        losses.append(found)
+        at += most
+    made = Made(count, float(clip_norm), float(divide_by))
+    for name, parameter in trained.items():
+        parameter.grad = (sums[name] / divide_by).to(parameter.dtype)
+        made.note(parameter.grad)
+    return torch.cat(losses) if losses else torch.zeros(0)
+
+
+def _part(
+    model: torch.nn.Module,
+    loss: Loss,
+    trained: dict[str, torch.nn.Parameter],
+    examples: list[torch.Tensor],
+    clip_norm: float,
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Returns the clipped sum over some examples, and the loss of each."""
+
+    def of_one(parameters: dict[str, torch.Tensor], *example: torch.Tensor) -> torch.Tensor:
+        call = lambda *given, **named: functional_call(model, parameters, given, named)
+        return loss(call, *(one[None] for one in example)).sum()
+
+    values = {name: p.detach() for name, p in trained.items()}
+    each = vmap(grad_and_value(of_one), in_dims=(None, *(0 for _ in examples)), randomness="different")
+    gradients, losses = each(values, *examples)
+    wide = {name: value.to(_wide(value.dtype)) for name, value in gradients.items()}
+    norms = torch.stack([value.flatten(1).norm(dim=1) for value in wide.values()]).norm(dim=0)
+    # An example whose gradient is not finite makes the sum so, which the step refuses.
+    scale = (clip_norm / norms.clamp(min=clip_norm)).detach()
+    sums = {name: torch.tensordot(scale, value.detach(), 1) for name, value in wide.items()}
+    return sums, losses.detach()
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,0 +1,150 @@
+"""Data loaders whose batches a session checks at each step."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Callable, Iterator
+
+import torch
+from torch.utils.data import Sampler
+from torch.utils.data.dataloader import default_collate
+
+from .. import errors
+from .._round_guard import RoundGuard
+from .._rounds import Rounds
+from .._session import Session
+from ._order import Passes
+
+
+class DrawnRounds(Sampler[list[int]]):
+    """The batch sampler of a checked loader, which notes the rounds that were drawn and not handed out yet."""
+
+    def __init__(self, guard: RoundGuard):
+        self.guard = guard
+        self.pending: deque[tuple[int, int, int]] = deque()
+        self.begun_by_loader = False
+        #: Whether the loader itself hands the batches out, which something else that iterates the sampler does not.
+        self.by_loader = False
+        self.before_start: Callable[[], None] | None = None
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self.by_loader = self.begun_by_loader
+        if self.before_start is not None:
+            self.before_start()
+        self.pending.clear()
+        return self._draw()
+
+    def _draw(self) -> Iterator[list[int]]:
+        for round, ids in self.guard.drawn():
+            here = [int(record) for record in self.guard.share(ids)]
+            self.pending.append((round, len(ids), len(here)))
+            yield here
+
+    def __len__(self) -> int:
+        return len(self.guard)  # type: ignore[arg-type]
+
+    def hand_out(self) -> None:
+        """States that the next batch that was drawn is handed to the training loop now."""
+        self.guard.deliver(*self.pending.popleft())
+
+
+class DataLoader(torch.utils.data.DataLoader):
+    """A PyTorch data loader with the batches of :class:`rustle.Rounds`, each handed out for the step of its round.
+
+    It begins at the session's next step whenever it is iterated. Empty batches, which sampling may draw, are tensors of
+    no records.
+
+    Args:
+        dataset: As many records as the batches have.
+        rounds: The rounds of the run.
+        arguments: Those of ``torch.utils.data.DataLoader`` that do not choose batches: ``num_workers``,
+            ``collate_fn``, ``pin_memory`` and so on.
+
+    Example::
+
+        rounds = rustle.Rounds(batches, session, steps_per_epoch=10)
+        for epoch in range(4):
+            for x, y in rustle.torch.DataLoader(data, rounds):
+                ...
+    """
+
+    def __init__(self, dataset: Any, rounds: RoundGuard, **arguments: Any):
+        for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
+            if name in arguments:
+                raise errors.make("batches", f"{name} is given; allowed: none beside rounds, which are batches")
+        if not arguments.get("in_order", True):
+            raise errors.make("batches", "in_order is False; allowed: True, as each batch is for its own step")
+        if isinstance(rounds, Rounds):
+            check_population(dataset, rounds)
+        collate = arguments.pop("collate_fn", None) or default_collate
+        super().__init__(
+            dataset, batch_sampler=DrawnRounds(rounds), collate_fn=_Collate(dataset, collate), **arguments
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        sampler: Any = self.batch_sampler
+        sampler.begun_by_loader = True
+        try:
+            # Which begins the sampler, with several processes twice.
+            found = super().__iter__()
+        finally:
+            sampler.begun_by_loader = False
+        for batch in found:
+            sampler.hand_out()
+            yield batch
+
+
+class _Collate:
+    """A collate function that also makes batches of no records."""
+
+    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any]):
+        self.dataset, self.collate = dataset, collate
+
+    def __call__(self, records: list[Any]) -> Any:
+        return self.collate(records) if records else _emptied(self.collate([self.dataset[0]]))
+
+
+def _emptied(batch: Any) -> Any:
+    if isinstance(batch, torch.Tensor):
+        return batch[:0]
+    if isinstance(batch, dict):
+        return {name: _emptied(value) for name, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        parts = [_emptied(value) for value in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    raise errors.make(
+        "batches", f"the collate function made {type(batch).__name__} of an empty batch; allowed: tensors"
+    )
+
+
+def check_population(dataset: Any, rounds: Rounds) -> None:
+    """Refuses a data set of another length than the population that the batches are drawn from."""
+    population = rounds.batches.population
+    records = population if isinstance(population, int) else sum(population)
+    if len(dataset) != records:
+        text = f"the dataset has {len(dataset)} records; allowed: {records}, the population of batches"
+        raise errors.make("batches", text)
+
+
+def like(loader: torch.utils.data.DataLoader, rounds: RoundGuard, **changes: Any) -> DataLoader:
+    """Returns a loader of the same data and settings with the batches of ``rounds``."""
+    names = ("collate_fn", "num_workers", "pin_memory", "timeout", "worker_init_fn", "generator")
+    names += ("multiprocessing_context", "prefetch_factor", "persistent_workers", "pin_memory_device")
+    given = {name: getattr(loader, name) for name in names if getattr(loader, name, None) not in (None, "")}
+    if not loader.num_workers:
+        for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
+            given.pop(name, None)
+    return DataLoader(loader.dataset, rounds, **{**given, **changes})
+
+
+def in_order(loader: torch.utils.data.DataLoader, session: Session) -> DataLoader:
+    """Returns a loader of the same batches that the session checks at each step, for batches without a seed.
+
+    The loader must pass through its data in a fixed order, at least the plan's ``min_sep`` batches long, or shuffle
+    where that keeps the plan's participation. It is iterated once an epoch. An epoch in fixed order that was left early
+    continues where it stopped; one that was shuffled is refused then.
+
+    Raises:
+        rustle.errors.InvalidArgument: The order may break the plan's participation.
+    """
+    return like(loader, Passes(loader, session))

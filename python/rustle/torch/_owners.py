@@ -1,0 +1,64 @@
+"""Which optimizer a parameter has noise from: no other one may step it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Iterable
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.weak import WeakIdKeyDictionary
+
+from .. import errors
+
+_owners: Any = WeakIdKeyDictionary()
+_ATTACHED = "_rustle_attached"
+_hook: Any = None
+
+
+def own(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> None:
+    """Makes every other optimizer refuse to step these parameters, and this one to be copied."""
+    global _hook
+    if _hook is None:
+        _hook = register_optimizer_step_pre_hook(_refuse_other)
+    for parameter in parameters:
+        _owners[parameter] = weakref.ref(optimizer)
+    setattr(optimizer, _ATTACHED, True)
+    # What copy, deepcopy and pickle ask an object for. PyTorch's own answer leaves the hooks out.
+    optimizer.__getstate__ = refuse_copy  # type: ignore[method-assign]
+
+
+def disown(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> None:
+    """Undoes :func:`own`."""
+    for parameter in parameters:
+        owner = _owners.get(parameter)
+        if owner is not None and owner() is optimizer:
+            del _owners[parameter]
+    for name in (_ATTACHED, "__getstate__"):
+        optimizer.__dict__.pop(name, None)
+
+
+def admit(optimizer: Any) -> None:
+    """States that an optimizer steps by the one that noise is attached to."""
+    setattr(optimizer, _ATTACHED, True)
+
+
+def _refuse_other(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    if getattr(optimizer, _ATTACHED, False):
+        return
+    for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+        if parameter.grad is not None and _owners.get(parameter) is not None:
+            text = (
+                f"a parameter of shape {tuple(parameter.shape)} has noise by another optimizer, and none by this "
+                f"{type(optimizer).__name__}; allowed: the optimizer that noise was attached to. To go on with this one, "
+                "call attachment.detach() and attach it"
+            )
+            raise errors.make("layout", text)
+
+
+def refuse_copy() -> Any:
+    text = (
+        "an optimizer with noise can't be copied or pickled: the copy would step without noise; allowed: its "
+        "state_dict(), loaded by an optimizer that noise is attached to"
+    )
+    raise errors.make("invalid_argument", text)

@@ -1,0 +1,92 @@
+"""Lightning: optimization of both kinds, its loaders and its checkpoints."""
+
+import pytest
+from misuse import PER_EPOCH, RECORDS, SIZE, STEPS, batches, planned
+
+torch = pytest.importorskip("torch")
+lightning = pytest.importorskip("lightning")
+
+import rustle
+import rustle.torch
+from rustle import errors
+
+
+class Model(lightning.LightningModule):
+    def __init__(self, session, automatic):
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+        self.session, self.automatic_optimization = session, automatic
+
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = 0.01 * torch.nn.functional.cross_entropy(self.net(x), y)
+        if self.automatic_optimization:
+            return loss
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(loss)
+        optimizer.step()
+        return None
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        rustle.torch.attach(optimizer, self.session, self, divide_by=SIZE)
+        return optimizer
+
+
+@pytest.fixture
+def session(tmp_path):
+    dimension = sum(p.numel() for p in Model(None, True).parameters())
+    with rustle.connect(f"inproc://{planned(tmp_path / 'run', dimension=dimension)}") as session:
+        yield session
+
+
+def trainer(**arguments):
+    quiet = dict(logger=False, enable_progress_bar=False, enable_model_summary=False, accelerator="cpu")
+    return lightning.Trainer(**{**quiet, "enable_checkpointing": False, **arguments})
+
+
+def data():
+    return torch.utils.data.TensorDataset(torch.randn(RECORDS, 5), torch.randint(0, 3, (RECORDS,)))
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_epochs_of_the_trainer_are_those_of_the_rounds(session, automatic):
+    rounds = rustle.Rounds(batches(), session, steps_per_epoch=PER_EPOCH)
+    loader = rustle.torch.DataLoader(data(), rounds)
+    made = trainer(max_epochs=STEPS // PER_EPOCH)
+    made.fit(Model(session, automatic), loader)
+    assert session.next_step == made.global_step == STEPS
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_its_own_loader_is_refused(session, automatic):
+    rustle.Rounds(batches(), session)
+    loader = torch.utils.data.DataLoader(data(), batch_size=SIZE, shuffle=True)
+    with pytest.raises(errors.StepError, match="another loader"):
+        trainer(max_epochs=1).fit(Model(session, automatic), loader)
+    assert session.next_step == 0
+
+
+def test_accumulated_batches_are_refused(session):
+    loader = rustle.torch.DataLoader(data(), rustle.Rounds(batches(), session))
+    with pytest.raises(errors.StepError, match="met no noise"):
+        trainer(max_epochs=1, accumulate_grad_batches=2).fit(Model(session, True), loader)
+    assert session.next_step == 0
+
+
+def test_checkpoints_resume(session, tmp_path):
+    rounds = rustle.Rounds(batches(), session, steps_per_epoch=PER_EPOCH)
+    made = trainer(max_epochs=1)
+    made.fit(Model(session, True), rustle.torch.DataLoader(data(), rounds))
+    made.save_checkpoint(tmp_path / "saved.ckpt")
+    session.close()
+    with rustle.connect(f"inproc://{tmp_path / 'run'}") as again:
+        # Lightning loads the optimizer's state, and with it the cursor, before it begins the loader.
+        rounds = rustle.Rounds(batches(), again, steps_per_epoch=PER_EPOCH)
+        model = Model(again, True)
+        trainer(max_epochs=3).fit(
+            model, rustle.torch.DataLoader(data(), rounds), ckpt_path=tmp_path / "saved.ckpt", weights_only=False
+        )
+        assert (again.next_step, again.branch) == (STEPS, 0)
