@@ -177,7 +177,7 @@ class Session(RoundChecks):
     # Position.
 
     def cursor(self, step: int | None = None) -> bytes:
-        """Returns the job's position before ``step``, by default the next one: below 256 bytes, for a checkpoint.
+        """Returns the job's position before ``step``, by default the next one: below 512 bytes, for a checkpoint.
 
         It has the secret that exact commitments are keyed by, so keep it as private as the checkpoint and give it to
         :meth:`resume` alone. Changes nothing, here or elsewhere.
