@@ -1,4 +1,5 @@
 //! Random allocation against published brackets, direct integration and Monte Carlo.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use accounting::allocation::{self, Bound, Epoch};
 use accounting::normal::{ln_cdf, ln_density};

@@ -1,4 +1,5 @@
 //! Events that are not Gaussian, against closed forms, exact sums and dp-accounting 0.6.0.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use accounting::{Account, AccountingError, Event, Neighbouring, gaussian};
 

@@ -150,7 +150,7 @@ def test_a_cursor_names_the_batches(folder, session):
     for _, ids in zip(range(3), rounds):
         step(session, ids)
     cursor = session.cursor()
-    assert len(plain) < len(cursor) < 256
+    assert len(plain) < len(cursor) < 512
     session.close()
     for early in (False, True):
         with rustle.connect(f"inproc://{folder}") as again:

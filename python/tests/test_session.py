@@ -114,7 +114,7 @@ def test_a_job_that_has_run_must_be_resumed(folder):
     with rustle.connect(f"inproc://{folder}") as session:
         expected = rows(session, 3)
         cursor = session.cursor(2)
-        assert len(cursor) < 256 and session.cursor(2) == cursor
+        assert len(cursor) < 512 and session.cursor(2) == cursor
     with rustle.connect(f"inproc://{folder}") as session:
         with pytest.raises(errors.NotResumed, match="resume"):
             session.fetch_into(3, out)

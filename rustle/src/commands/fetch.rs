@@ -64,8 +64,12 @@ pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         })?),
         None => None,
     };
-    if args.commitment.is_empty() {
-        return Err(bad_use("--commitment is empty; allowed: a text that names the step and its data"));
+    if args.commitment.as_ref().is_some_and(String::is_empty) {
+        return Err(bad_use("--commitment is empty; allowed: a text that names what the noise is added to"));
+    }
+    if args.commitment.is_none() && out_file::is_stdout(&args.out) {
+        let allowed = "allowed: with --commitment, because nothing beside a stream keeps one that is drawn";
+        return Err(bad_use(format!("--out is - and --commitment is missing; {allowed}")));
     }
     online::block_on(&args.coordinator, fetch(args, format))
 }

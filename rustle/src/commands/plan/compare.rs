@@ -1,6 +1,6 @@
 //! `rustle plan compare`: compares plans side by side.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -61,7 +61,7 @@ pub fn run(args: &CompareArgs, format: Format) -> anyhow::Result<ExitCode> {
 }
 
 impl CompareArgs {
-    fn row(&self, path: &PathBuf) -> anyhow::Result<Value> {
+    fn row(&self, path: &Path) -> anyhow::Result<Value> {
         let plan = plan_file::read(path)?;
         let strategy = plan.strategy();
         let n = plan.iterations();
