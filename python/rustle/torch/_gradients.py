@@ -27,7 +27,7 @@ class Made:
     divide_by: float
 
     def note(self, grad: torch.Tensor) -> None:
-        """Notes it at a gradient, as plain numbers: whoever saves the gradient saves them too."""
+        """Notes it at a gradient, as plain numbers: they are saved with the gradient."""
         setattr(grad, _MADE, astuple(self))
 
 
