@@ -37,8 +37,8 @@ pub enum Event {
         sampling_probability: f64,
     },
     /// One Poisson-sampled noisy sum with a cap: of more than `batch_cap` sampled records a uniformly random
-    /// `batch_cap` are kept. The number of records must be public; under adding or removing it is that of the larger
-    /// data set.
+    /// `batch_cap` are kept. The number of records must be public; under adding or removing it is that of either data
+    /// set.
     TruncatedPoissonGaussian {
         /// σ, in units of the clip norm.
         noise_multiplier: f64,
@@ -204,11 +204,25 @@ pub enum Sampling {
         sampling_probability: f64,
         /// The way in which records were put into groups.
         partition: Partition,
+        /// The cap on batches, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cap: Option<BatchCap>,
     },
 }
 
+/// A cap on batches: of more sampled records a uniformly random `batch_cap` are kept. Who joins a full batch pushes another
+/// one out, for which accounts charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchCap {
+    /// The most records of a batch.
+    pub batch_cap: u64,
+    /// The public number of records, or of users where they are the unit.
+    pub dataset_size: u64,
+}
+
 impl MatrixMechanism {
-    /// Describes a run of a p-banded strategy, columns of norm 1, under cyclic Poisson sampling at average rate q.
+    /// Describes a run of a p-banded strategy, columns of norm 1, under cyclic Poisson sampling at average rate q, uncapped.
     #[must_use]
     pub fn cyclic_poisson(
         noise_multiplier: f64,
@@ -226,7 +240,7 @@ impl MatrixMechanism {
             largest_column_norm: 1.0,
             min_sep: bands.max(1),
             max_participations,
-            sampling: Sampling::CyclicPoisson { sampling_probability, partition },
+            sampling: Sampling::CyclicPoisson { sampling_probability, partition, cap: None },
             plan_digest: String::new(),
         }
     }

@@ -121,8 +121,8 @@ pub mod zcdp;
 
 pub use account::Account;
 pub use error::{AccountingError, Result};
-pub use event::{Event, MatrixMechanism, Partition, Sampling};
+pub use event::{BatchCap, Event, MatrixMechanism, Partition, Sampling};
 pub use gaussian::calibrate_gaussian;
-pub use neighbouring::{Direction, Neighbouring};
+pub use neighbouring::{AccountKind, Direction, Neighbouring};
 pub use report::{Report, account, calibrate};
 pub use strategy::Sensitivity;

@@ -1,6 +1,6 @@
 //! Neighbouring data sets, and the order in which a pair is compared.
 
-pub use batches::Neighbouring;
+pub use batches::{AccountKind, Neighbouring};
 
 /// The order in which two neighbours are compared; an account is the worse of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

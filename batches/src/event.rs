@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::account_kind::AccountKind;
 use crate::neighbouring::Neighbouring;
 use crate::scheme::{Partition, Scheme};
 
@@ -16,6 +17,8 @@ pub struct SamplingEvent {
     pub sampling: SamplingLaw,
     /// The unit whose participations are described.
     pub unit: Unit,
+    /// The account that these batches have, by which their relations follow.
+    pub account: AccountKind,
     /// The relations under which the account holds.
     pub neighbouring: Vec<Neighbouring>,
     /// True where the account requires that the number of records (or users) is public.
@@ -76,6 +79,9 @@ pub enum SamplingLaw {
         /// The most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch_cap: Option<u64>,
+        /// The public number of records or users, where there is a cap.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dataset_size: Option<u64>,
     },
     /// Balls-in-bins batches. The iterations may cut the last epoch short.
     BallsInBins {
@@ -137,7 +143,9 @@ impl SamplingEvent {
             other => other,
         };
         let sampling = sampling(scheme, count, iterations);
-        Self { neighbouring: neighbouring(scheme), public_population: sized(scheme), sampling, unit }
+        let account = AccountKind::of(scheme);
+        let neighbouring = account.relations().to_vec();
+        Self { sampling, unit, account, neighbouring, public_population: sized(scheme) }
     }
 }
 
@@ -152,7 +160,15 @@ fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> SamplingLaw 
             SamplingLaw::TruncatedPoissonGaussian { sampling_probability, dataset_size, batch_cap, count }
         }
         Scheme::CyclicPoisson { bands, sampling_probability, partition, .. } => {
-            SamplingLaw::CyclicPoisson { bands, sampling_probability, partition, iterations, batch_cap }
+            let dataset_size = batch_cap.map(|_| dataset_size);
+            SamplingLaw::CyclicPoisson {
+                bands,
+                sampling_probability,
+                partition,
+                iterations,
+                batch_cap,
+                dataset_size,
+            }
         }
         Scheme::BallsInBins { batches_per_epoch, .. } => {
             let epochs = iterations.div_ceil(batches_per_epoch);
@@ -172,23 +188,6 @@ fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> SamplingLaw 
             SamplingLaw::UserLevel { sampling_probability, group_size, count }
         }
         Scheme::Uls { ref users, .. } => sampling(users, dataset_size, iterations),
-    }
-}
-
-/// Returns the relations under which a scheme may be accounted for. Under a cap or an equal split, adding or removing one
-/// record moves others, so the account excludes that relation. Truncated Poisson rounds are the exception: their account
-/// includes the moves.
-fn neighbouring(scheme: &Scheme) -> Vec<Neighbouring> {
-    use Neighbouring::{AddRemove, Replace, ZeroOut};
-    // Random allocation without a cap has an account, and it knows no pair for replacement.
-    if matches!(scheme, Scheme::RandomAllocation { cap: None, .. }) {
-        return vec![ZeroOut, AddRemove];
-    }
-    let truncated_poisson = matches!(scheme, Scheme::Poisson { .. });
-    if sized(scheme) && !truncated_poisson {
-        vec![ZeroOut, Replace]
-    } else {
-        vec![ZeroOut, AddRemove, Replace]
     }
 }
 

@@ -47,12 +47,14 @@
 //! * [`Batches`], [`Rounds`], [`Batch`] (`batches`): a run's batches, from a `source`.
 //! * `poisson`, `cyclic`, `min_sep`, `users`, and `bins` through `assignment`: one source for each kind of scheme.
 //! * [`SamplingEvent`], [`SamplingLaw`] (`event`): the description for an accountant.
+//! * [`AccountKind`] (`account_kind`): the table of accounts and the relations that they accept.
 //! * [`Seed`] (`seed`), `draws`, `skips`, `encode`: keys, exact draws, geometric skips, and the frozen digest of a scheme.
 //!
 //! Symbols are in `docs/notation.md`.
 
 #![deny(missing_docs)]
 
+mod account_kind;
 mod assignment;
 mod batches;
 mod bins;
@@ -71,6 +73,7 @@ mod skips;
 mod source;
 mod users;
 
+pub use account_kind::AccountKind;
 pub use assignment::MAX_BUFFERED_IDS;
 pub use batches::{Batch, Batches, Rounds};
 pub use error::{BatchError, Result};

@@ -16,6 +16,19 @@ pub enum Neighbouring {
 }
 
 impl Neighbouring {
+    /// All relations.
+    pub const ALL: [Self; 3] = [Self::ZeroOut, Self::AddRemove, Self::Replace];
+
+    /// Returns the relation's name, as it is written in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ZeroOut => "zero-out",
+            Self::AddRemove => "add-remove",
+            Self::Replace => "replace",
+        }
+    }
+
     /// Returns the factor by which the sensitivity under zeroing out grows where nothing is sampled.
     #[must_use]
     pub fn factor(self) -> f64 {

@@ -9,7 +9,8 @@ use crate::skips;
 /// A way of forming batches. Rounds count from 0; epoch e is rounds e·b to e·b + b − 1 of b batches in each epoch.
 ///
 /// A cap B keeps a uniformly random B of a larger batch; a smaller batch is to be padded to B with empty records
-/// ([`crate::Batch::padding`]). A record that is cut has taken part as far as the scheme is concerned.
+/// ([`crate::Batch::padding`]). A record that is cut has taken part as far as the scheme is concerned. Under a cap the
+/// presence of one record decides about others, which an account has to charge for ([`crate::AccountKind`] says which do).
 ///
 /// The guarantees below are for the noise multiplier σ and records of norm at most the clip norm. They hold only while
 /// the batches, and the seed, stay secret.
@@ -36,8 +37,9 @@ pub enum Scheme {
     /// # Formal guarantee
     /// Two participations of a record are a multiple of p rounds apart, so under a p-banded C its contributions don't
     /// overlap, and n rounds cost as much as ⌈n/p⌉ Poisson-sampled rounds of probability p·q and noise multiplier σ over the
-    /// largest column norm. It holds under every neighbouring relation for [`Partition::Independent`] without a cap, and
-    /// under zeroing out and replacing otherwise.
+    /// largest column norm. It holds under every neighbouring relation for [`Partition::Independent`], and under zeroing out
+    /// and replacing for [`Partition::EqualSplit`]. With a cap these are truncated Poisson rounds of a group's public size,
+    /// for groups of one size or a single one; no account is known of a cap beside independent groups.
     CyclicPoisson {
         /// p, the bands of the strategy.
         bands: u64,
@@ -54,8 +56,8 @@ pub enum Scheme {
     /// # Formal guarantee
     /// A record's batch is uniform on 0..b, independent over records, and its rounds are the b-th ones from there. For C ≥ 0
     /// the run costs at most (1/b)Σ_i N(m_i, σ²I) against N(0, σ²I), m_i the sum of its columns (Choquette-Choo et al. 2024,
-    /// arXiv:2410.06266, Lemma 3.2), which Monte Carlo accounts for under zeroing out. Without relying on the draw,
-    /// participations are b apart.
+    /// arXiv:2410.06266, Lemma 3.2), which Monte Carlo accounts for under zeroing out. A cap has no such account: a record in
+    /// a full batch pushes others out. Without relying on the draw, participations are b apart, capped or not.
     BallsInBins {
         /// b, the batches of an epoch.
         batches_per_epoch: u64,
@@ -69,8 +71,8 @@ pub enum Scheme {
     /// # Formal guarantee
     /// A record's rounds are a renewal process, independent over records, with steps of b − 1 plus a geometric number of
     /// rounds. For C ≥ 0 with at most b bands, the mixture of N(m_S, σ²I) over its sets S of rounds against N(0, σ²I)
-    /// dominates, which Monte Carlo accounts for under zeroing out. Without relying on the draw, participations are at least
-    /// b apart.
+    /// dominates, which Monte Carlo accounts for under zeroing out. A cap has no such account: a record in a full batch
+    /// pushes others out. Without relying on the draw, participations are at least b apart, capped or not.
     BMinSep {
         /// b, the least distance of two rounds of a record.
         min_sep: u64,

@@ -5,7 +5,7 @@
 
 mod common;
 
-use batches::{Neighbouring, Population, SamplingEvent, SamplingLaw, Scheme, Unit};
+use batches::{AccountKind, Neighbouring, Population, SamplingEvent, SamplingLaw, Scheme, Unit};
 use common::{all, everything, run};
 
 /// FNV-1a over round, length and ids of all batches.
@@ -77,7 +77,8 @@ fn events_say_what_is_run() {
         text(capped.clone(), Population::Records(100)),
         concat!(
             r#"{"kind":"truncated-poisson-gaussian","sampling_probability":0.25,"dataset_size":100,"#,
-            r#""batch_cap":9,"count":20,"unit":"record","neighbouring":["zero-out","add-remove","replace"],"#,
+            r#""batch_cap":9,"count":20,"unit":"record","account":"truncated-poisson","#,
+            r#""neighbouring":["zero-out","add-remove","replace"],"#,
             r#""public_population":true}"#
         )
     );
@@ -93,11 +94,43 @@ fn events_say_what_is_run() {
         let inner = if let Scheme::Uls { users, .. } = &scheme { users } else { &scheme };
         let split = matches!(inner, Scheme::FixedOrder { .. })
             || matches!(inner, Scheme::CyclicPoisson { partition: batches::Partition::EqualSplit, .. });
-        assert_eq!(event.neighbouring.contains(&Neighbouring::AddRemove), !split, "{scheme:?}");
+        let monte_carlo = matches!(event.account, AccountKind::BallsInBins | AccountKind::BMinSep);
+        let moves = split || monte_carlo;
+        assert_eq!(event.neighbouring.contains(&Neighbouring::AddRemove), !moves, "{scheme:?}");
+        assert_eq!(event.neighbouring, event.account.relations());
         assert_eq!(event.public_population, split);
         assert_eq!(event.unit == Unit::User, scheme.user_level());
         if let SamplingLaw::AnyOrder { min_sep, max_participations, .. } = event.sampling {
             assert_eq!((min_sep, max_participations), (7, 3));
         }
     }
+}
+
+#[test]
+fn a_cap_has_an_amplified_account_where_the_public_size_of_a_group_is_known() {
+    let account = |scheme: &Scheme, population| run(scheme, population, 20, 1).event().account;
+    let mut capped = 0;
+    for (scheme, population) in everything(10, 0.25, Some(4)) {
+        let Some(_) = scheme.cap() else { continue };
+        capped += 1;
+        let inner = if let Scheme::Uls { users, .. } = &scheme { users } else { &scheme };
+        let expected = match inner {
+            Scheme::Poisson { .. } => AccountKind::TruncatedPoisson,
+            Scheme::CyclicPoisson { partition: batches::Partition::EqualSplit, .. } => {
+                AccountKind::CyclicPoissonEqualSplit
+            }
+            _ => AccountKind::AnyOrderPublicSize,
+        };
+        assert_eq!(account(&scheme, population), expected, "{scheme:?}");
+    }
+    assert!(capped >= 6, "{capped}");
+    let single = Scheme::CyclicPoisson {
+        bands: 1,
+        sampling_probability: 0.25,
+        partition: batches::Partition::Independent,
+        cap: Some(4),
+    };
+    assert_eq!(account(&single, Population::Records(10)), AccountKind::CyclicPoisson);
+    let event = serde_json::to_value(run(&single, Population::Records(10), 20, 1).event()).unwrap();
+    assert_eq!((event["batch_cap"].as_u64(), event["dataset_size"].as_u64()), (Some(4), Some(10)));
 }

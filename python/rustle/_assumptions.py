@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
+
 from . import errors
 from ._batches import Batches
 from ._native import Plan, plan_event
+from ._session import Session
 from .sampling import CyclicPoisson
 
 
@@ -27,12 +30,13 @@ def sampling_of(plan: Plan, batches: Batches) -> CyclicPoisson | None:
         _keeps(plan, event["bands"], math.ceil(n / event["bands"]))
         # A statement takes the average rate for that of as many groups as C has bands. More groups are sampled at a
         # higher rate in fewer rounds, which costs more.
-        if event.get("batch_cap") or event["bands"] != _bands(plan):
+        if event["account"].startswith("any-order") or event["bands"] != _bands(plan):
             return None
-        return CyclicPoisson(event["sampling_probability"], event["partition"])
-    if kind == "poisson-sampled-gaussian":
+        return CyclicPoisson(event["sampling_probability"], event["partition"], *_cap(event))
+    if kind in ("poisson-sampled-gaussian", "truncated-poisson-gaussian"):
         _keeps(plan, 1, n)
-        return CyclicPoisson(event["sampling_probability"]) if plan.mechanism == "identity" else None
+        amplified = CyclicPoisson(event["sampling_probability"], "independent", *_cap(event))
+        return amplified if plan.mechanism == "identity" else None
     apart, often = {
         "any-order": lambda: (event["min_sep"], math.ceil(n / event["min_sep"])),
         "balls-in-bins": lambda: (event["batches_per_epoch"], math.ceil(n / event["batches_per_epoch"])),
@@ -41,6 +45,33 @@ def sampling_of(plan: Plan, batches: Batches) -> CyclicPoisson | None:
     }.get(kind, lambda: (1, n))()
     _keeps(plan, apart, often)
     return None
+
+
+def declare(session: Session, batches: Batches, sampling: CyclicPoisson | None, *, public_divisor: bool) -> None:
+    """Has the session refuse the relations that its batches, or what their sums are divided by, do not keep.
+
+    ``sampling``: of :func:`sampling_of`. ``public_divisor``: whether the divisor is a constant that does not depend on
+    the data. Otherwise the scale of what is released tells how many records there are.
+    """
+    event = batches.event
+    amplified = sampling is not None or event["kind"] == "user-level"
+    kept = event["neighbouring"] if amplified else ["zero-out", "replace", "add-remove"]
+    for relation in ("zero-out", "add-remove", "replace"):
+        if relation not in kept:
+            session.refuse(relation, f"these batches have an account for {', '.join(kept)}")
+    if not amplified and event["public_population"]:
+        session.refuse("add-remove", "these batches depend on how many records there are")
+    if not public_divisor:
+        session.refuse("add-remove", DIVISOR)
+
+
+#: Why adding and removing is refused where nobody chose a divisor.
+DIVISOR = "sums are divided by a number that depends on how many records there are; pass divide_by=, a public constant"
+
+
+def _cap(event: dict[str, Any]) -> tuple[int, int] | tuple[()]:
+    """Returns the cap and the public number of records, where there is a cap."""
+    return (event["batch_cap"], event["dataset_size"]) if event.get("batch_cap") else ()
 
 
 def _bands(plan: Plan) -> int | None:

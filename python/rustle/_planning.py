@@ -115,7 +115,8 @@ def report(
     """Returns the statement of what a plan promises, and writes it to ``path`` if there is one.
 
     ``batches``: None for any order within the plan's participation, or the sampling that the batches follow: one of
-    :mod:`rustle.sampling`. ``format``: markdown, html or json; by default the one that the path's ending names.
+    :mod:`rustle.sampling`. ``neighbouring``: zero-out, add-remove, replace; add-remove holds only where sums are divided
+    by public constants, and neither batches nor anything released depends on how many records there are. ``format``: markdown, html or json; by default the one that the path's ending names.
     """
     return statement(plan, None, path, delta, neighbouring, batches, format)
 
@@ -147,11 +148,13 @@ def sampling_arguments(batches: Any) -> tuple[Any, ...] | None:
         return batches.arguments()
     names = {"cyclic-poisson": CyclicPoisson, "balls-in-bins": BallsInBins, "b-min-sep": BMinSep}
     kind, *values = batches if isinstance(batches, (tuple, list)) and batches else [None]
-    if kind not in names or len(values) != len(fields(names[kind])):
+    # The tuples know no caps.
+    lengths = {name: len([field for field in fields(of) if field.default is not None]) for name, of in names.items()}
+    if kind not in names or len(values) != lengths[kind]:
         text = f"batches is {batches!r}; allowed: None, or CyclicPoisson, BallsInBins or BMinSep of rustle.sampling"
         raise errors.make("invalid_argument", text)
     warn_renamed(f"batches=({kind!r}, …)", f"rustle.sampling.{names[kind].__name__}")
-    return tuple(values)
+    return names[kind](*values).arguments()
 
 
 def _participations(max_participations: int | None, epochs: int | None) -> int:

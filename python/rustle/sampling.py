@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import errors
+
 
 @dataclass(frozen=True)
 class CyclicPoisson:
@@ -15,19 +17,31 @@ class CyclicPoisson:
     Args:
         sampling_probability: The rate at which a record is sampled, averaged over all rounds.
         partition: How records are assigned to groups: ``"independent"`` or ``"equal-split"``.
+        batch_cap: The most records of a batch. The account charges for the record that another one pushes out; it knows
+            one group, or groups of one size.
+        dataset_size: The public number of records, or users, where there is a cap.
     """
 
     sampling_probability: float
     partition: str = "independent"
+    batch_cap: int | None = None
+    dataset_size: int | None = None
 
-    def arguments(self) -> tuple[float, str]:
+    def arguments(self) -> tuple[float, str, tuple[int, int] | None]:
         """Returns the values in the order that the accountant takes them."""
-        return self.sampling_probability, self.partition
+        if self.batch_cap is None and self.dataset_size is None:
+            return self.sampling_probability, self.partition, None
+        if self.batch_cap is None or self.dataset_size is None:
+            given = f"batch_cap is {self.batch_cap} and dataset_size is {self.dataset_size}"
+            raise errors.make("invalid_argument", f"{given}; allowed: both or neither")
+        return self.sampling_probability, self.partition, (self.batch_cap, self.dataset_size)
 
 
 @dataclass(frozen=True)
 class BallsInBins:
     """Each record is in one batch of every epoch, the same in each; accounted for by Monte Carlo.
+
+    It promises that no batch has a cap: batches with one have no account that is amplified.
 
     Args:
         batches_per_epoch: The batches of an epoch.
@@ -47,6 +61,8 @@ class BallsInBins:
 @dataclass(frozen=True)
 class BMinSep:
     """Each record joins at random, unless it joined one of the ``min_sep`` − 1 rounds before; accounted for by Monte Carlo.
+
+    It promises that no batch has a cap: batches with one have no account that is amplified.
 
     Args:
         min_sep: The least distance between two rounds of one record.

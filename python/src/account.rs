@@ -1,7 +1,7 @@
 //! The accountant: events, and statements of plans and jobs.
 
 use accounting::rewind::ReleasedRows;
-use accounting::{Account, Event, Neighbouring};
+use accounting::{Account, BatchCap, Event, Neighbouring};
 use pyo3::prelude::*;
 use report::{Job, Question, SamplingAssumption, Statement};
 use serde::de::DeserializeOwned;
@@ -36,6 +36,7 @@ pub fn plan_event(py: Python<'_>, plan: &Plan, sampling_probability: Option<f64>
         Some(sampling_probability) => accounting::Sampling::CyclicPoisson {
             sampling_probability,
             partition: accounting::Partition::Independent,
+            cap: None,
         },
     };
     let event = py.detach(|| report::event::for_plan(&plan.0, sampling))?;
@@ -45,8 +46,8 @@ pub fn plan_event(py: Python<'_>, plan: &Plan, sampling_probability: Option<f64>
 /// How batches were formed: nothing more than the plan's participation, or one of these.
 #[derive(FromPyObject)]
 pub enum Batches {
-    /// (q, "independent" or "equal-split") of cyclic Poisson sampling.
-    CyclicPoisson(f64, String),
+    /// (q, "independent" or "equal-split", cap and public number of records) of cyclic Poisson sampling.
+    CyclicPoisson(f64, String, Option<(u64, u64)>),
     /// (batches an epoch, samples, seed) of balls-in-bins.
     BallsInBins(u64, u64, u64),
     /// (min_sep, q, whether batches begin stationary, samples, seed) of b-min-sep.
@@ -91,9 +92,10 @@ pub fn statement(
 fn assumed(batches: Option<Batches>) -> Result<SamplingAssumption> {
     Ok(match batches {
         None => SamplingAssumption::AnyOrder,
-        Some(Batches::CyclicPoisson(sampling_probability, partition)) => SamplingAssumption::CyclicPoisson {
+        Some(Batches::CyclicPoisson(sampling_probability, partition, cap)) => SamplingAssumption::CyclicPoisson {
             sampling_probability,
             partition: word("partition", &partition, "independent, equal-split")?,
+            cap: cap.map(|(batch_cap, dataset_size)| BatchCap { batch_cap, dataset_size }),
         },
         Some(Batches::BallsInBins(batches_per_epoch, samples, seed)) => {
             SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed }

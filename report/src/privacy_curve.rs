@@ -2,7 +2,7 @@
 
 use accounting::monte_carlo::{BMinSep, BallsInBins, Pair, SampleBudget};
 use accounting::pld::Profile;
-use accounting::{Account, Event, MatrixMechanism, Neighbouring, gaussian, summary};
+use accounting::{Account, AccountKind, Event, MatrixMechanism, Neighbouring, gaussian, summary};
 use plan::Plan;
 
 use crate::bands::bands;
@@ -39,7 +39,7 @@ impl PrivacyCurve {
                 Ok(Some(Self::Rounds(account.profile()?)))
             }
             SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed } => {
-                zero_out_alone(question.neighbouring, "zero-out, for balls-in-bins")?;
+                accepted(AccountKind::BallsInBins, question.neighbouring, "zero-out, for balls-in-bins")?;
                 if !plan.iterations().is_multiple_of(batches_per_epoch) {
                     let allowed = format!("a divisor of {}, the plan's rows", plan.iterations());
                     return Err(invalid("batches per epoch", batches_per_epoch, allowed));
@@ -55,7 +55,7 @@ impl PrivacyCurve {
                 Ok(Some(Self::Rounds(account.profile()?)))
             }
             SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
-                zero_out_alone(question.neighbouring, "zero-out, for b-min-sep")?;
+                accepted(AccountKind::BMinSep, question.neighbouring, "zero-out, for b-min-sep")?;
                 let strategy = plan.running_strategy()?;
                 let mechanism = BMinSep::new(&strategy, rounds, min_sep, sampling_probability, warm_start)?;
                 Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
@@ -127,12 +127,8 @@ fn allocated(plan: &Plan, rounds: u64, batches_per_epoch: u64, participations: u
     Ok(Event::RandomAllocation { noise_multiplier, batches_per_epoch, participations }.times(epochs))
 }
 
-fn zero_out_alone(neighbouring: Neighbouring, allowed: &'static str) -> Result<()> {
-    match neighbouring {
-        Neighbouring::ZeroOut => Ok(()),
-        Neighbouring::AddRemove => Err(invalid("neighbouring", "add-remove", allowed)),
-        Neighbouring::Replace => Err(invalid("neighbouring", "replace", allowed)),
-    }
+fn accepted(account: AccountKind, relation: Neighbouring, allowed: &'static str) -> Result<()> {
+    if account.accepts(relation) { Ok(()) } else { Err(invalid("neighbouring", relation.name(), allowed)) }
 }
 
 /// Returns μ of the Gaussian mechanism that costs as much at the worst of these (ε, δ).

@@ -5,7 +5,7 @@
 //! all the same. They are for the plan's rule, relaxed where the sampling goes beyond it.
 
 use accounting::rewind::ReleasedRows;
-use accounting::{Neighbouring, Partition, Sampling};
+use accounting::{BatchCap, Neighbouring, Partition, Sampling};
 use plan::{Participation, Plan, PlanSpec};
 use serde::Serialize;
 
@@ -39,8 +39,11 @@ pub enum SamplingAssumption {
         sampling_probability: f64,
         /// The way in which units were put into groups.
         partition: Partition,
+        /// The cap on batches, where there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cap: Option<BatchCap>,
     },
-    /// Balls-in-bins: each unit is in one batch of every epoch, drawn once. The account is by Monte Carlo.
+    /// Balls-in-bins: each unit is in one batch of every epoch, drawn once; no batch has a cap. The account is by Monte Carlo.
     BallsInBins {
         /// b, the batches of an epoch.
         batches_per_epoch: u64,
@@ -57,8 +60,8 @@ pub enum SamplingAssumption {
         /// k, the batches of an epoch that a unit joins.
         participations: u64,
     },
-    /// b-min-sep: each unit joins at random and then rests, so its rounds i < j satisfy j − i ≥ min_sep. The account is by
-    /// Monte Carlo.
+    /// b-min-sep: each unit joins at random and then rests, so its rounds i < j satisfy j − i ≥ min_sep; no batch has a
+    /// cap. The account is by Monte Carlo.
     BMinSep {
         /// The least distance of two rounds of a unit.
         min_sep: u64,
@@ -77,8 +80,8 @@ impl SamplingAssumption {
     /// Returns the part of the assumption that an event can hold. Monte Carlo accounts have no event of their own.
     pub(crate) fn in_event(self) -> Sampling {
         match self {
-            Self::CyclicPoisson { sampling_probability, partition } => {
-                Sampling::CyclicPoisson { sampling_probability, partition }
+            Self::CyclicPoisson { sampling_probability, partition, cap } => {
+                Sampling::CyclicPoisson { sampling_probability, partition, cap }
             }
             Self::AnyOrder
             | Self::BallsInBins { .. }
@@ -92,8 +95,8 @@ impl From<Sampling> for SamplingAssumption {
     fn from(sampling: Sampling) -> Self {
         match sampling {
             Sampling::AnyOrder => Self::AnyOrder,
-            Sampling::CyclicPoisson { sampling_probability, partition } => {
-                Self::CyclicPoisson { sampling_probability, partition }
+            Sampling::CyclicPoisson { sampling_probability, partition, cap } => {
+                Self::CyclicPoisson { sampling_probability, partition, cap }
             }
         }
     }
@@ -236,7 +239,7 @@ mod tests {
             participations,
         };
         let partition = accounting::Partition::Independent;
-        let cyclic = SamplingAssumption::CyclicPoisson { sampling_probability: 0.1, partition };
+        let cyclic = SamplingAssumption::CyclicPoisson { sampling_probability: 0.1, partition, cap: None };
         let resting = SamplingAssumption::BMinSep {
             min_sep: 9,
             sampling_probability: 0.1,

@@ -38,12 +38,12 @@ fn a_plans_event_is_its_own() {
     assert!((run.sensitivity / (2.0 * norm) - 1.0).abs() < 1e-6, "{run:?}");
     assert_eq!((run.bands, run.iterations), (Some(3), 60));
     let partition = Partition::Independent;
-    for sampling in [Sampling::AnyOrder, Sampling::CyclicPoisson { sampling_probability: 0.05, partition }] {
+    for sampling in [Sampling::AnyOrder, Sampling::CyclicPoisson { sampling_probability: 0.05, partition, cap: None }] {
         let event = event::for_plan(&plan, sampling).unwrap();
         let again: Event = serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
         event::check(&again, &plan).unwrap();
     }
-    let sampling = Sampling::CyclicPoisson { sampling_probability: 0.05, partition };
+    let sampling = Sampling::CyclicPoisson { sampling_probability: 0.05, partition, cap: None };
     let amplified =
         Account::new(&event::for_plan(&plan, sampling).unwrap(), Neighbouring::AddRemove).unwrap();
     let whole = Account::new(&Event::MatrixMechanism(run), Neighbouring::AddRemove).unwrap();

@@ -26,7 +26,7 @@ fn bins(batches_per_epoch: u64) -> SamplingAssumption {
 }
 
 fn cyclic(sampling_probability: f64) -> SamplingAssumption {
-    SamplingAssumption::CyclicPoisson { sampling_probability, partition: Partition::Independent }
+    SamplingAssumption::CyclicPoisson { sampling_probability, partition: Partition::Independent, cap: None }
 }
 
 fn resting(min_sep: u64) -> SamplingAssumption {

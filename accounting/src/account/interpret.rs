@@ -4,12 +4,14 @@ use strategy::{Participation, Tree};
 
 use super::selection::Selection;
 use super::totals::Totals;
-use super::{fixed_size, known, truncated};
+use super::truncated::{self, Cut};
+use super::{fixed_size, known};
 use crate::allocation;
 use crate::amplification::group_probability;
 use crate::error::{AccountingError, Result, not_negative, positive};
-use crate::event::{Event, MatrixMechanism, Partition, Sampling};
-use crate::neighbouring::{Direction, Neighbouring};
+use crate::event::{BatchCap, Event, MatrixMechanism, Partition, Sampling};
+use crate::neighbouring::{AccountKind, Direction};
+use crate::neighbouring::Neighbouring;
 use crate::pld::{Pair, Round, sampling};
 
 /// Deepest nesting of compositions: bounds the recursion on events that come from outside.
@@ -39,12 +41,12 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
             dataset_size,
             batch_cap,
         } => totals.add_rounds(count, |direction| {
-            let sizes = (*dataset_size, *batch_cap);
-            truncated::round(*noise_multiplier, *sampling_probability, sizes, relation, direction)
+            let cap = BatchCap { batch_cap: *batch_cap, dataset_size: *dataset_size };
+            truncated::round(*noise_multiplier, *sampling_probability, Cut::new(cap, 1, relation)?, direction)
         }),
         Event::MixtureOfGaussians { noise_multiplier, sensitivities, probabilities } => {
             let mixture = zipped(event, sensitivities, probabilities)?;
-            if relation == Neighbouring::Replace {
+            if !AccountKind::UserLevel.accepts(relation) {
                 let why = "no worst pair is known for replacement, where both data sets are mixtures; \
                            account under zero-out or add-remove";
                 return Err(unsupported(event, why));
@@ -120,12 +122,14 @@ fn matrix(totals: &mut Totals, event: &Event, run: &MatrixMechanism, count: u64)
     Participation::new(run.min_sep, run.max_participations)?;
     match run.sampling {
         Sampling::AnyOrder => totals.add_gaussian(run.sensitivity, run.noise_multiplier, count),
-        Sampling::CyclicPoisson { sampling_probability, partition } => {
+        Sampling::CyclicPoisson { sampling_probability, partition, cap } => {
             let Some(bands) = run.bands else {
                 let why = "cyclic Poisson sampling amplifies strategies with bands only; this one has none";
                 return Err(unsupported(event, why));
             };
-            if partition == Partition::EqualSplit && totals.neighbouring == Neighbouring::AddRemove {
+            if partition == Partition::EqualSplit
+                && !AccountKind::CyclicPoissonEqualSplit.accepts(totals.neighbouring)
+            {
                 let why = "groups of one size depend on the number of records; account under zero-out or \
                            replace, or put each record into a group on its own";
                 return Err(unsupported(event, why));
@@ -134,7 +138,15 @@ fn matrix(totals: &mut Totals, event: &Event, run: &MatrixMechanism, count: u64)
             let q = group_probability(bands, sampling_probability)?;
             let rounds = run.iterations.div_ceil(bands);
             let total = count.saturating_mul(rounds);
-            poisson(totals, run.noise_multiplier / norm, q, total)
+            let sigma = run.noise_multiplier / norm;
+            let Some(cap) = cap else { return poisson(totals, sigma, q, total) };
+            if bands > 1 && partition == Partition::Independent {
+                let why = "a cap on batches of independent groups, whose sizes are secret, has no account; put records into \
+                           groups of one size, leave out the cap, or account for batches in any order";
+                return Err(unsupported(event, why));
+            }
+            let cut = Cut::new(cap, bands, totals.neighbouring)?;
+            totals.add_rounds(total, |direction| truncated::round(sigma, q, cut, direction))
         }
     }
 }

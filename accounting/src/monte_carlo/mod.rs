@@ -4,8 +4,11 @@
 //! Records draw their rounds independently of each other, so one pair stands for one record: P is a mixture of
 //! N(m_S, σ²I) over the sets S of rounds that it may take, m_S = Σ_{t∈S} C[:, t], and Q = N(0, σ²I). The pair dominates
 //! where C ≥ 0 (Lemma 3.2, whose proof asks of S only that it doesn't depend on the data). Neighbours differ by one record
-//! zeroed out, so a cap on batches needs no account of its own as long as the cut doesn't depend on the contents of
-//! records: a record that is cut contributes zero, which the pair covers.
+//! zeroed out.
+//!
+//! **No cap on batches.** Under a cap records don't draw their rounds independently: who joins a full batch pushes another
+//! record out, even one who is zeroed out, so a sum may move by 2 where the pair says 1. No account of that is known here;
+//! [`AccountKind`](crate::AccountKind) says which batches have one.
 //!
 //! [`BallsInBins`] and [`BMinSep`] draw the losses of a pair; the methods of [`Pair`] answer for both.
 //!

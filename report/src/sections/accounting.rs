@@ -95,22 +95,32 @@ fn sampling(statement: &Statement) -> String {
                               rule, even an adversarial one."
                 .to_owned()
         }
-        SamplingAssumption::CyclicPoisson { sampling_probability, partition } => {
+        SamplingAssumption::CyclicPoisson { sampling_probability, partition, cap } => {
             let bands = statement.bands.unwrap_or(1);
             let groups = match partition {
                 Partition::Independent => "each unit put into a random group, independently",
                 Partition::EqualSplit => "groups of one size",
             };
+            let capped = cap.map_or_else(
+                || "No batch has a cap".to_owned(),
+                |cap| {
+                    format!(
+                        "Of a larger batch a random {} are kept, and the account charges for the record that another one \
+                         pushes out; {} is the public number of units",
+                        cap.batch_cap, cap.dataset_size
+                    )
+                },
+            );
             format!(
                 "Cyclic Poisson: {bands} groups that do not depend on the data ({groups}); in round t only \
-                 group t mod {bands} is sampled, each unit with probability {}, independently. Batches and \
+                 group t mod {bands} is sampled, each unit with probability {}, independently. {capped}. Batches and \
                  their seed must stay secret. `rustle batches --scheme cyclic-poisson` forms them.",
                 number(sampling_probability * bands as f64)
             )
         }
         SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed } => format!(
             "Balls in bins: each unit is put into one of {batches_per_epoch} batches, at random and once, and \
-             takes part in that batch of every epoch. Batches must stay secret. The account drew {samples} samples, seed {seed}; \
+             takes part in that batch of every epoch. No batch has a cap, which has no account. Batches must stay secret. The account drew {samples} samples, seed {seed}; \
              it is worthless if the seed was chosen by its result. `rustle batches --scheme balls-in-bins` forms \
              them."
         ),
@@ -124,7 +134,7 @@ fn sampling(statement: &Statement) -> String {
             let start = if warm_start { ", as if batches had been formed before round 0" } else { "" };
             format!(
                 "b-min-sep: in every round each unit that took none of the {} rounds before joins with \
-                 probability {}, independently{start}. Batches and their seed must stay secret. The account drew \
+                 probability {}, independently{start}. No batch has a cap, which has no account. Batches and their seed must stay secret. The account drew \
                  {samples} samples, seed {seed}; it is worthless if the seed was chosen by its result. `rustle batches \
                  --scheme b-min-sep` forms them.",
                 min_sep.saturating_sub(1),

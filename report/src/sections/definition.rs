@@ -106,7 +106,12 @@ fn neighbours(relation: Neighbouring, name: &str) -> String {
             "Zero-out: in one of them everything that one {name} contributes counts as the zero vector; the number \
              of participants is the same and may be public."
         ),
-        Neighbouring::AddRemove => format!("Add or remove: one of them lacks one {name}."),
+        Neighbouring::AddRemove => format!(
+            "Add or remove: one of them lacks one {name}. Their sizes differ, so the guarantee covers nothing that \
+             depends on the number of {name}s. Sums must be divided by constants that are public, not by numbers that \
+             were computed from the data, such as its expected batch size. Nor may batches depend on that number, as a \
+             fixed order, groups of one size and caps do, unless the sampling below says that the account charges for it."
+        ),
         Neighbouring::Replace => format!(
             "Replace: in one of them the data of one {name} is replaced by other data. A sum then moves by up to \
              twice the clip norm, so the sensitivity is doubled."

@@ -1,6 +1,8 @@
 //! The sampling schemes and the neighbouring relation, as flags that `account` and `calibrate` share.
 
-use accounting::{AccountingError, Event, MatrixMechanism, Neighbouring, Partition, Report, user_level};
+use accounting::{
+    AccountingError, BatchCap, Event, MatrixMechanism, Neighbouring, Partition, Report, Sampling, user_level,
+};
 use clap::Args;
 use strategy::Sensitivity;
 
@@ -34,11 +36,7 @@ impl Relation {
     }
 
     pub fn name(self) -> &'static str {
-        match self.neighbouring {
-            Word::ZeroOut => "zero-out",
-            Word::AddRemove => "add-remove",
-            Word::Replace => "replace",
-        }
+        self.neighbouring().name()
     }
 
     /// Converts a sensitivity under zeroing out to this relation.
@@ -60,25 +58,48 @@ pub struct Poisson {
     /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,
+    #[command(flatten)]
+    pub cap: CapArgs,
+}
+
+/// A cap on batches. Who joins a full batch pushes another record out, which accounts charge for.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct CapArgs {
     /// Maximum number of records per batch; requires --dataset-size [default: none]
     #[arg(long, value_name = "B", requires = "dataset_size")]
-    pub batch_cap: Option<u64>,
+    batch_cap: Option<u64>,
     /// Number of records in the data set, which must be public; requires --batch-cap
     #[arg(long, value_name = "N", requires = "batch_cap")]
-    pub dataset_size: Option<u64>,
+    dataset_size: Option<u64>,
+}
+
+impl CapArgs {
+    pub const NONE: Self = Self { batch_cap: None, dataset_size: None };
+
+    pub fn cap(self) -> Option<BatchCap> {
+        let Self { batch_cap, dataset_size } = self;
+        Some(BatchCap { batch_cap: batch_cap?, dataset_size: dataset_size? })
+    }
+
+    fn describe(self, answer: Answer) -> Answer {
+        match self.cap() {
+            Some(cap) => answer.with("dataset_size", cap.dataset_size).with("batch_cap", cap.batch_cap),
+            None => answer,
+        }
+    }
 }
 
 impl Poisson {
     pub fn event(&self, noise_multiplier: f64) -> Event {
         let sampling_probability = self.sampling_probability;
-        let round = match (self.dataset_size, self.batch_cap) {
-            (Some(dataset_size), Some(batch_cap)) => Event::TruncatedPoissonGaussian {
+        let round = match self.cap.cap() {
+            Some(BatchCap { batch_cap, dataset_size }) => Event::TruncatedPoissonGaussian {
                 noise_multiplier,
                 sampling_probability,
                 dataset_size,
                 batch_cap,
             },
-            _ => Event::PoissonSampledGaussian { noise_multiplier, sampling_probability },
+            None => Event::PoissonSampledGaussian { noise_multiplier, sampling_probability },
         };
         round.times(self.iterations)
     }
@@ -87,10 +108,7 @@ impl Poisson {
         let answer = answer
             .with("sampling_probability", self.sampling_probability)
             .with("iterations", self.iterations);
-        match (self.dataset_size, self.batch_cap) {
-            (Some(size), Some(cap)) => answer.with("dataset_size", size).with("batch_cap", cap),
-            _ => answer,
-        }
+        self.cap.describe(answer)
     }
 }
 
@@ -137,6 +155,8 @@ pub struct BandMf {
     /// How records were assigned to groups
     #[arg(long, value_enum, default_value_t = Groups::Independent)]
     pub partition: Groups,
+    #[command(flatten)]
+    pub cap: CapArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -161,15 +181,17 @@ impl BandMf {
         let q = self.sampling_probability;
         let bands = self.bands;
         let iterations = self.iterations;
-        let run =
-            MatrixMechanism::cyclic_poisson(noise_multiplier, q, bands, iterations, self.partition.into());
-        Event::MatrixMechanism(run)
+        let partition = self.partition.into();
+        let run = MatrixMechanism::cyclic_poisson(noise_multiplier, q, bands, iterations, partition);
+        let sampling = Sampling::CyclicPoisson { sampling_probability: q, partition, cap: self.cap.cap() };
+        Event::MatrixMechanism(MatrixMechanism { sampling, ..run })
     }
 
     pub fn describe(&self, answer: Answer) -> Answer {
-        answer
+        let answer = answer
             .with("sampling_probability", self.sampling_probability)
             .with("bands", self.bands)
-            .with("iterations", self.iterations)
+            .with("iterations", self.iterations);
+        self.cap.describe(answer)
     }
 }

@@ -71,7 +71,8 @@ struct SchemeParameters {
     /// Start from the stationary distribution, not with every record eligible
     #[arg(long)]
     warm_start: bool,
-    /// Maximum number of records per batch, chosen at random [default: none]
+    /// Maximum number of records per batch, chosen at random; amplified accounts exist for poisson, and for cyclic-poisson
+    /// with one band or groups of equal size [default: none]
     #[arg(long, value_name = "N")]
     cap: Option<u64>,
 }

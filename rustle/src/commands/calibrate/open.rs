@@ -3,7 +3,7 @@
 use accounting::{AccountingError, Event};
 use clap::Args;
 
-use crate::commands::account::sampled::{BandMf, Groups, Poisson, UserLevel};
+use crate::commands::account::sampled::{BandMf, CapArgs, Groups, Poisson, UserLevel};
 use crate::output::Answer;
 
 /// The three numbers that every sampling scheme has.
@@ -37,12 +37,8 @@ pub struct OpenPoisson {
     /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Maximum number of records per batch; requires --dataset-size [default: none]
-    #[arg(long, value_name = "B", requires = "dataset_size")]
-    batch_cap: Option<u64>,
-    /// Number of records in the data set, which must be public; requires --batch-cap
-    #[arg(long, value_name = "N", requires = "batch_cap")]
-    dataset_size: Option<u64>,
+    #[command(flatten)]
+    cap: CapArgs,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -72,13 +68,14 @@ pub struct OpenBandMf {
     /// How records were assigned to groups
     #[arg(long, value_enum, default_value_t = Groups::Independent)]
     partition: Groups,
+    #[command(flatten)]
+    cap: CapArgs,
 }
 
 impl OpenPoisson {
     fn closed(&self, numbers: SchemeNumbers) -> Poisson {
         let SchemeNumbers { sampling_probability, rounds: iterations, .. } = numbers;
-        let Self { batch_cap, dataset_size, .. } = *self;
-        Poisson { sampling_probability, iterations, batch_cap, dataset_size }
+        Poisson { sampling_probability, iterations, cap: self.cap }
     }
 }
 
@@ -132,7 +129,8 @@ impl OpenScheme for OpenUserLevel {
 impl OpenBandMf {
     fn closed(&self, numbers: SchemeNumbers) -> BandMf {
         let SchemeNumbers { sampling_probability, rounds: iterations, .. } = numbers;
-        BandMf { sampling_probability, bands: self.bands, iterations, partition: self.partition }
+        let Self { bands, partition, cap, .. } = *self;
+        BandMf { sampling_probability, bands, iterations, partition, cap }
     }
 }
 

@@ -4,7 +4,7 @@ use accounting::monte_carlo::SampleBudget;
 use clap::{Args, ValueEnum};
 use report::SamplingAssumption;
 
-use crate::commands::account::sampled::Groups;
+use crate::commands::account::sampled::{CapArgs, Groups};
 use crate::commands::conditional_flags::{refuse_given, required};
 use crate::commands::monte_carlo::fresh_seed;
 
@@ -13,13 +13,14 @@ use crate::commands::monte_carlo::fresh_seed;
 enum SchemeName {
     /// No sampling: only the plan's participation is assumed
     AnyOrder,
-    /// --sampling-probability, --partition; for a banded C
+    /// --sampling-probability, --partition, --batch-cap, --dataset-size; for a banded C
     CyclicPoisson,
-    /// --batches-per-epoch, --samples, --seed
+    /// --batches-per-epoch, --samples, --seed; no cap on batches has an account
     BallsInBins,
-    /// --batches-per-epoch, --selected; for independent noise
+    /// --batches-per-epoch, --selected; for independent noise; no cap on batches has an account
     RandomAllocation,
-    /// --min-sep, --sampling-probability, --warm-start, --samples, --seed; for a C of at most min-sep bands
+    /// --min-sep, --sampling-probability, --warm-start, --samples, --seed; for a C of at most min-sep bands; no cap on
+    /// batches has an account
     BMinSep,
 }
 
@@ -34,6 +35,8 @@ pub struct SamplingArgs {
     /// How records were assigned to groups [default: independent]
     #[arg(long, value_enum)]
     partition: Option<Groups>,
+    #[command(flatten)]
+    cap: CapArgs,
     /// Number of batches per epoch; each record is in one of them
     #[arg(long, value_name = "B")]
     batches_per_epoch: Option<u64>,
@@ -66,6 +69,7 @@ impl SamplingArgs {
             SchemeName::CyclicPoisson => SamplingAssumption::CyclicPoisson {
                 sampling_probability: required(self.sampling_probability, "--sampling-probability", &choice)?,
                 partition: self.partition.unwrap_or(Groups::Independent).into(),
+                cap: self.cap.cap(),
             },
             SchemeName::BallsInBins => SamplingAssumption::BallsInBins {
                 batches_per_epoch: required(self.batches_per_epoch, "--batches-per-epoch", &choice)?,
@@ -100,7 +104,10 @@ impl SamplingArgs {
     fn clear_used(&mut self) {
         match self.sampling {
             SchemeName::AnyOrder => {}
-            SchemeName::CyclicPoisson => (self.sampling_probability, self.partition) = (None, None),
+            SchemeName::CyclicPoisson => {
+                (self.sampling_probability, self.partition) = (None, None);
+                self.cap = CapArgs::NONE;
+            }
             SchemeName::BallsInBins => {
                 (self.batches_per_epoch, self.samples, self.seed) = (None, None, None);
             }
@@ -116,6 +123,7 @@ impl SamplingArgs {
         let flags = [
             ("--sampling-probability", self.sampling_probability.is_some()),
             ("--partition", self.partition.is_some()),
+            ("--batch-cap", self.cap.cap().is_some()),
             ("--batches-per-epoch", self.batches_per_epoch.is_some()),
             ("--selected", self.selected.is_some()),
             ("--min-sep", self.min_sep.is_some()),
