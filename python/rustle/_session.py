@@ -37,6 +37,7 @@ class Session(RoundChecks):
         super().__init__()
         self._native = native
         self._owner: object | None = None
+        self._refused: dict[str, str] = {}
 
     # Noise.
 
@@ -271,10 +272,15 @@ class Session(RoundChecks):
         batches: Any = None,
         format: str | None = None,
     ) -> str:
-        """Returns the statement of what was released and what it costs; arguments as in :func:`rustle.report`."""
+        """Returns the statement of what was released and what it costs; arguments as in :func:`rustle.report`.
+
+        A relation that the session's trainer cannot keep is refused, such as add-remove where it divides by a number that
+        depends on how many records there are.
+        """
         from ._planning import statement
 
         self.settle()
+        self.check(neighbouring)
         return statement(None, self._native.report(), path, delta, neighbouring, batches, format)
 
     # Life.
@@ -313,6 +319,15 @@ class Session(RoundChecks):
                 "busy", "another trainer has this session; detach it, or connect a session of its own"
             )
         self._owner = owner
+
+    def refuse(self, relation: str, why: str) -> None:
+        """Has :meth:`check` refuse a neighbouring relation from now on; the first reason is kept."""
+        self._refused.setdefault(relation, why)
+
+    def check(self, relation: str) -> None:
+        """Refuses a neighbouring relation that the session's trainer does not keep."""
+        if relation in self._refused:
+            raise errors.make("accounting", f"neighbouring is {relation}; {self._refused[relation]}")
 
     def release(self, owner: object) -> None:
         if self._owner is owner:

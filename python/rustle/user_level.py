@@ -13,6 +13,7 @@ ELS clips each record's gradient, ULS the mean of each user's. How many records 
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import Any, Callable, Iterator, Literal, Union
 
@@ -43,7 +44,8 @@ def plan(
     """Independent noise that keeps (ε, δ) for users in Poisson-sampled rounds.
 
     ``group_size``: G of ELS, records of a user, each sampled with the probability; 1 for ULS, where users are.
-    The plan by itself knows of no sampling and of one record a round: what it promises is :class:`Training`'s.
+    The plan by itself knows of no sampling and of one record a round: what it promises is :class:`Training`'s, for
+    add-remove one with ``divide_by``.
     """
     sigma = user_level_noise_multiplier(
         (sampling_probability, group_size, iterations), (epsilon, delta), neighbouring
@@ -66,7 +68,8 @@ class Training:
 
     ``batches``: of :func:`rustle.schemes.els`, or of :func:`rustle.schemes.uls` with any scheme of users. ``combine``:
     whether a user's gradients are averaged before they are clipped, or summed; ULS alone. ELS, and what is amplified by
-    Poisson sampling, needs an identity plan.
+    Poisson sampling, needs an identity plan. ``divide_by``: a public constant that sums are divided by. By default it is
+    :attr:`expected_size`, which depends on the data, so that statements for add-remove are refused.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Training:
         *,
         combine: Literal["mean", "sum"] = "mean",
         commitment: Literal["declared", "exact"] = "declared",
+        divide_by: float | None = None,
     ):
         kind, sizes = batches.scheme["kind"], batches.population
         if kind not in ("els", "uls") or isinstance(sizes, int):
@@ -84,12 +88,16 @@ class Training:
             text = f"combine is {combine!r}; allowed: mean, and sum for uls"
             raise errors.make("invalid_argument", text)
         self.session, self.batches, self.plan = session, batches, session.plan
+        if divide_by is not None and not (divide_by > 0 and math.isfinite(divide_by)):
+            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: finite and above zero")
         self.combine, self.commitment, self._sizes = combine, commitment, sizes
+        self._divide_by = divide_by
         self._sampling = _assumptions.sampling_of(self.plan, batches)
         if kind == "els" and self.plan.mechanism != "identity":
             text = f"the plan's noise is {self.plan.mechanism}; allowed for els: identity, as its account knows no other"
             raise errors.make("plan", text)
         session.claim(self)
+        _assumptions.declare(session, batches, self._sampling, public_divisor=divide_by is not None)
 
     @property
     def example_level(self) -> bool:
@@ -97,11 +105,16 @@ class Training:
 
     @property
     def expected_size(self) -> float:
-        """B = p·|D_sub| records of ELS, M = q·N users of ULS: what sums are divided by."""
+        """B = p·|D_sub| records of ELS, M = q·N users of ULS, before any cap. It depends on the data."""
         scheme = self.batches.scheme
         if self.example_level:
             return scheme["sampling_probability"] * sum(min(n, scheme["group_size"]) for n in self._sizes)
         return _assumptions.expected_size(self.batches, len(self._sizes))
+
+    @property
+    def divisor(self) -> float:
+        """What sums are divided by: ``divide_by``, or else :attr:`expected_size`."""
+        return self.expected_size if self._divide_by is None else self._divide_by
 
     def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
         for round in range(self.session.next_step, self.plan.iterations):
@@ -134,10 +147,10 @@ class Training:
         return total
 
     def noisy_mean(self, round: int, gradients: Gradients, chunk: int = 64) -> np.ndarray:
-        """(clipped sum + noise)/expected size: float32 of the session's dimension. Takes the round's noise."""
+        """(clipped sum + noise)/:attr:`divisor`: float32 of the session's dimension. Takes the round's noise."""
         total = self.clipped_sum(round, gradients, chunk).astype(np.float32)
         self.session.privatize_(total, round, commitment=self.commitment)
-        return total / np.float32(self.expected_size)
+        return total / np.float32(self.divisor)
 
     def _parts(self, round: int, records: int, chunk: int) -> Iterator[np.ndarray]:
         """Places of records that are looked at together: some, or all of one user."""
@@ -164,11 +177,7 @@ class Training:
 
     def epsilon(self, delta: float, *, neighbouring: str = "zero-out") -> float:
         """Of the whole run, for users: their records together, however many they have."""
-        if neighbouring not in self.batches.event["neighbouring"]:
-            allowed = ", ".join(self.batches.event["neighbouring"])
-            raise errors.make(
-                "accounting", f"neighbouring is {neighbouring}; allowed for these batches: {allowed}"
-            )
+        self.session.check(neighbouring)
         if self.example_level:
             self._one_branch()
             return _planning.epsilon(self.event, delta=delta, neighbouring=neighbouring)
@@ -204,6 +213,7 @@ class Training:
         rows = {
             "unit": "user: all records of one user together",
             "neighbours": neighbouring,
+            "sums are divided by": f"{self.divisor:g}, {'a public constant' if self._divide_by else 'of the data'}",
             "ε of the whole run": f"{_up(epsilon)} at δ = {delta:g}",
             "account": "mixture of Gaussians of Binomial(G, p), Charles et al. (2024), Theorem 1",
             "records of a user, at most (G)": scheme["group_size"],
@@ -218,7 +228,8 @@ class Training:
         lines = [f"| {name} | {value} |" for name, value in rows.items()]
         taken = (
             "It holds where each record was sampled by itself with that probability, batches and their seed are "
-            "secret, and the job's noise was used for nothing else."
+            "secret, and the job's noise was used for nothing else. Under add-remove nothing that was released beside "
+            "the sums depends on how many records there are."
         )
         return "\n".join(
             ["# Example-level sampling of users", "", "| | |", "|---|---|", *lines, "", taken, ""]

@@ -53,6 +53,31 @@ def private(folder, workers=0, **arguments):
     return engine, *made
 
 
+def test_adding_and_removing_needs_a_public_divisor(tmp_path, plan):
+    scheme = schemes.balls_in_bins(PER_EPOCH)
+    engine = private(prepared(tmp_path / "data", plan), batches=batches(scheme))[0]
+    for ask in (engine.get_epsilon, engine.accountant.planned_epsilon):
+        with pytest.raises(errors.AccountingError, match="divide_by"):
+            ask(1e-5, neighbouring="add-remove")
+    with pytest.raises(errors.AccountingError, match="divide_by"):
+        engine.session.report(delta=1e-5, neighbouring="add-remove")
+    engine.session.close()
+
+    engine, net, optimizer, loader = private(
+        prepared(tmp_path / "public", plan), batches=batches(scheme), divide_by=16
+    )
+    assert engine.accountant.planned_epsilon(1e-5, neighbouring="add-remove") == pytest.approx(6, rel=1e-6)
+    assert optimizer.expected_batch_size == 16
+    engine.session.close()
+
+    # A fixed order, and a loader of one's own, depend on how many records there are.
+    for number, given in enumerate(({"batches": batches()}, {"batches": None})):
+        engine = private(prepared(tmp_path / f"order{number}", plan), divide_by=16, **given)[0]
+        with pytest.raises(errors.AccountingError, match="how many records"):
+            engine.accountant.planned_epsilon(1e-5, neighbouring="add-remove")
+        engine.session.close()
+
+
 def step(net, optimizer, data, labels):
     optimizer.zero_grad()
     torch.nn.functional.cross_entropy(net(data), labels).backward()

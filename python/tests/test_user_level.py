@@ -215,6 +215,67 @@ def test_b_min_sep_has_a_statement():
             rustle.report(plan, delta=1e-4, batches=bad)
 
 
+def test_a_cap_is_charged_for_or_not_amplified():
+    """A record that joins a full batch pushes another one out."""
+    setting = dict(iterations=24, epsilon=3.0, delta=1e-5, min_sep=4, max_participations=6)
+    banded = rustle.plan(**setting, mechanism="band-mf", size=4)
+    drawn = lambda scheme: rustle.Batches(scheme, 100, 24, SEED)
+    split = drawn(schemes.cyclic_poisson(4, 0.02, "equal-split", cap=3))
+    assumed = _assumptions.sampling_of(banded, split)
+    assert assumed == CyclicPoisson(0.02, "equal-split", 3, 100)
+    capped, whole = (
+        json.loads(rustle.report(banded, delta=1e-5, batches=sampling, format="json"))["guarantees"][0]["epsilon"]
+        for sampling in (assumed, CyclicPoisson(0.02, "equal-split"))
+    )
+    assert capped > 1.1 * whole
+    # The sizes of independent groups are secret.
+    secret = drawn(schemes.cyclic_poisson(4, 0.02, cap=3))
+    assert _assumptions.sampling_of(banded, secret) is None
+    with pytest.raises(errors.AccountingError, match="independent groups"):
+        rustle.report(banded, delta=1e-5, batches=CyclicPoisson(0.02, "independent", 3, 100))
+    with pytest.raises(errors.InvalidArgument, match="both or neither"):
+        rustle.report(banded, delta=1e-5, batches=CyclicPoisson(0.02, batch_cap=3))
+    for scheme in (schemes.balls_in_bins(4, cap=3), schemes.b_min_sep(4, 0.1, cap=3)):
+        event = drawn(scheme).event
+        assert event["account"] == "any-order-public-size" and event["neighbouring"] == ["zero-out", "replace"]
+        assert _assumptions.sampling_of(banded, drawn(scheme)) is None
+    single = drawn(schemes.poisson(0.02, cap=3))
+    identity = rustle.plan(**{**setting, "min_sep": 1, "max_participations": 24}, mechanism="identity")
+    assert _assumptions.sampling_of(identity, single) == CyclicPoisson(0.02, "independent", 3, 100)
+
+
+def test_adding_and_removing_needs_a_public_divisor(opened, tmp_path):
+    """A sum divided by q·N tells N."""
+    for scheme, size in [(schemes.uls(3, schemes.poisson(Q)), 1), (schemes.els(4, Q), 4)]:
+        session = opened(planned(size))[0]
+        training = user_level.Training(session, batches(scheme))
+        assert training.divisor == training.expected_size
+        for ask in (training.epsilon, lambda delta, **of: training.report(tmp_path / "no.md", delta=delta, **of)):
+            with pytest.raises(errors.AccountingError, match="divide_by"):
+                ask(1e-5, neighbouring="add-remove")
+        with pytest.raises(errors.AccountingError, match="divide_by"):
+            session.report(delta=1e-5, neighbouring="add-remove")
+        assert training.epsilon(1e-5) == pytest.approx(3.0, rel=1e-3)
+
+        session, noise = opened(planned(size))
+        training = user_level.Training(session, batches(scheme), divide_by=8)
+        assert training.divisor == 8
+        round, ids = next(iter(training))
+        assert np.allclose(training.noisy_mean(round, np.zeros((len(ids), DIMENSION))), noise[round] / 8, atol=1e-6)
+        assert training.epsilon(1e-5, neighbouring="add-remove") == pytest.approx(3.0, rel=1e-3)
+        said = training.report(tmp_path / "yes.md", delta=1e-5, neighbouring="add-remove")
+        assert "public constant" in said
+        for bad in (0, -1, float("nan"), float("inf")):
+            with pytest.raises(errors.InvalidArgument, match="divide_by"):
+                user_level.Training(opened(planned(size))[0], batches(scheme), divide_by=bad)
+
+    # Batches of a fixed order depend on how many users there are, whatever sums are divided by.
+    session = opened(planned())[0]
+    training = user_level.Training(session, batches(schemes.uls(3, schemes.fixed_order(1))), divide_by=8)
+    with pytest.raises(errors.AccountingError, match="how many records"):
+        training.epsilon(1e-5, neighbouring="add-remove")
+
+
 def test_sampling_is_amplified_where_groups_are_as_many_as_bands():
     """A statement knows a rate, and takes it for that of as many groups as C has bands."""
     drawn = lambda bands: rustle.Batches(schemes.cyclic_poisson(bands, 0.02), 100, 24, SEED)

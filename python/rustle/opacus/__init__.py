@@ -60,6 +60,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         batches: Batches | None = None,
         steps_per_epoch: int | None = None,
         commitment: Literal["declared", "exact"] = "declared",
+        divide_by: float | None = None,
         poisson_sampling: bool = False,
         clipping: str = "flat",
         **kwargs: Any,
@@ -75,6 +76,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
             steps_per_epoch: The steps after which iterating the loader pauses, for programs that train in epochs; with
                 ``batches`` alone, whose loader is the whole run otherwise.
             commitment: As in :func:`rustle.torch.attach`.
+            divide_by: A public constant that the sums of a batch, over all ranks, are divided by. By default it is the
+                expected batch size, which depends on the data, so that ε for add-remove is refused.
 
         With several ranks, wrap the module first (``DifferentiallyPrivateDistributedDataParallel``) and pass ``batches``
         with one seed on all of them: each rank receives its share of every batch.
@@ -87,7 +90,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             The module, the optimizer and the data loader to train with, and before the loader the criterion of ghost
             clipping.
         """
-        check_arguments(kwargs, poisson_sampling=poisson_sampling, clipping=clipping)
+        check_arguments(kwargs, poisson_sampling=poisson_sampling, clipping=clipping, divide_by=divide_by)
         rank, ranks = rank_of(module)
         if batches is not None:
             check_batches(batches, data_loader, ranks)
@@ -106,9 +109,11 @@ class PrivacyEngine(opacus.PrivacyEngine):
             if steps_per_epoch is not None:
                 raise errors.make("invalid_argument", "steps_per_epoch is given; allowed: beside batches alone")
             guard, assumed = Passes(data_loader, session), None
+            session.refuse("add-remove", "the loader's batches depend on how many records there are")
         else:
             guard = Rounds(batches, session, rank=rank, ranks=ranks, steps_per_epoch=steps_per_epoch)
             assumed = guard.sampling
+            _assumptions.declare(session, batches, assumed, public_divisor=divide_by is not None)
         self.session = session
         self.accountant.session, self.accountant.batches = session, assumed
         self._setting = {
@@ -117,6 +122,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             "commitment": commitment,
             "batches": batches,
             "loader": data_loader,
+            "divide_by": divide_by,
         }
         made = super().make_private(
             module=module,
@@ -152,7 +158,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
         choice = {name: kwargs.pop(name) for name in names if name in kwargs}
         generator = kwargs.pop("noise_generator", None)
         batches, loader = self._setting["batches"], self._setting["loader"]
-        if batches is not None:
+        if self._setting["divide_by"] is not None:
+            expected_batch_size = self._setting["divide_by"] / ranks
+        elif batches is not None:
             expected_batch_size = _assumptions.expected_size(batches, len(loader.dataset))
             expected_batch_size /= ranks
         noise = Noise(

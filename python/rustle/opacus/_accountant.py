@@ -40,6 +40,7 @@ class Accountant(IAccountant):
     def _statement(self, delta: float, neighbouring: str) -> dict[str, Any]:
         if self.session is None:
             raise errors.make("not_resumed", "no model is private yet; call make_private first")
+        self.session.check(neighbouring)
         report = self.session._native.report()
         return json.loads(statement(None, report, [delta], neighbouring, sampling_arguments(self.batches), "json"))
 

@@ -35,13 +35,17 @@ def ranks_of(distributed: bool) -> tuple[int, int]:
     return (torch.distributed.get_rank() if ranks > 1 else 0), ranks
 
 
-def check_arguments(others: dict[str, Any], *, poisson_sampling: bool, clipping: str) -> None:
+def check_arguments(
+    others: dict[str, Any], *, poisson_sampling: bool, clipping: str, divide_by: float | None
+) -> None:
     """Refuses arguments of Opacus that a plan already sets, or that no account covers."""
     for name in ("noise_multiplier", "max_grad_norm", "noise_generator"):
         if name in others:
             raise errors.make(
                 "invalid_argument", f"{name} is given; allowed: none beside a plan, which sets it"
             )
+    if divide_by is not None and not (divide_by > 0 and math.isfinite(divide_by)):
+        raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: finite and above zero")
     if poisson_sampling:
         text = "poisson_sampling=True; allowed: batches=Batches(schemes.poisson(…), …), which the account knows"
         raise errors.make("batches", text)
