@@ -52,6 +52,7 @@ mod round;
 mod rounded;
 mod series;
 mod spec;
+mod stability;
 mod streams;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use strategy::Strategy;
 use crate::file::PlanFile;
 use crate::{
     Coefficients, Layout, Mechanism, Participation, PlanError, PlanSpec, Tree, check, conversion, round,
+    stability,
 };
 
 /// A plan that has been checked as a whole and may run.
@@ -26,7 +27,7 @@ impl PartialEq for Plan {
 }
 
 impl Plan {
-    /// Checks every field and rounds the coefficients.
+    /// Checks every field, rounds the coefficients, and checks that no row of noise leaves `f32`.
     ///
     /// # Errors
     /// [`PlanError::Field`] or [`PlanError::Missing`], naming the field, its value and what is allowed.
@@ -34,6 +35,11 @@ impl Plan {
         check::spec(&spec)?;
         let strategy = Arc::new(conversion::strategy(&spec.mechanism)?);
         let coefficients = Arc::new(round::coefficients(&spec.mechanism, spec.iterations)?);
+        stability::check(
+            &coefficients,
+            spec.iterations,
+            round::scale(spec.noise_multiplier, spec.clip_norm),
+        )?;
         Ok(Self { spec, coefficients, strategy })
     }
 

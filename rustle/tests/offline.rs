@@ -133,6 +133,20 @@ fn plans_are_created_and_printed() {
         2,
         &["noise_multiplier"],
     );
+    // Noise that doubles in every row leaves f32; a plan that someone wrote by hand is refused as well.
+    let grows = "plan from --mechanism band-toeplitz --coefficients 1,2 --noise-multiplier 1 --out u.toml --iterations";
+    for iterations in ["400", "100000"] {
+        bench.refused(&format!("{grows} {iterations}"), 2, &["unstable", "fewer iterations"]);
+    }
+    bench.json(&format!("{grows} 12"));
+    let written =
+        fs::read_to_string(bench.path("u.toml")).unwrap().replace("iterations = 12", "iterations = 400");
+    fs::write(bench.path("u.toml"), written).unwrap();
+    bench.refused(
+        "noise --plan u.toml --key-file key --dimension 2 --steps 0..400 --out u.npy",
+        1,
+        &["unstable"],
+    );
     fs::write(bench.path("bad.toml"), "format = 1\nstream_version = 3\nsede = 3\n").unwrap();
     bench.refused("account plan --plan bad.toml --delta 1e-6", 1, &["sede"]);
 }

@@ -5,6 +5,7 @@ mod digest;
 mod noise;
 mod refused;
 mod rounded;
+mod stability;
 
 use crate::{Mechanism, Participation, Plan, PlanSpec};
 
