@@ -83,7 +83,9 @@ impl AccountKind {
             Scheme::Poisson { cap: None, .. } | Scheme::Els { group_size: 1, .. } => Self::Poisson,
             Scheme::Poisson { cap: Some(_), .. } => Self::TruncatedPoisson,
             Scheme::CyclicPoisson { partition: Partition::EqualSplit, .. } => Self::CyclicPoissonEqualSplit,
-            Scheme::CyclicPoisson { cap: None, .. } | Scheme::CyclicPoisson { bands: 1, .. } => Self::CyclicPoisson,
+            Scheme::CyclicPoisson { cap: None, .. } | Scheme::CyclicPoisson { bands: 1, .. } => {
+                Self::CyclicPoisson
+            }
             Scheme::BallsInBins { cap: None, .. } => Self::BallsInBins,
             Scheme::BMinSep { cap: None, .. } => Self::BMinSep,
             Scheme::RandomAllocation { cap: None, .. } => Self::RandomAllocation,

@@ -38,7 +38,9 @@ fn a_plans_event_is_its_own() {
     assert!((run.sensitivity / (2.0 * norm) - 1.0).abs() < 1e-6, "{run:?}");
     assert_eq!((run.bands, run.iterations), (Some(3), 60));
     let partition = Partition::Independent;
-    for sampling in [Sampling::AnyOrder, Sampling::CyclicPoisson { sampling_probability: 0.05, partition, cap: None }] {
+    for sampling in
+        [Sampling::AnyOrder, Sampling::CyclicPoisson { sampling_probability: 0.05, partition, cap: None }]
+    {
         let event = event::for_plan(&plan, sampling).unwrap();
         let again: Event = serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
         event::check(&again, &plan).unwrap();
