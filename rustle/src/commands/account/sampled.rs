@@ -118,7 +118,7 @@ pub struct UserLevel {
     /// Probability of a record per round, in (0, 1]; of a user if --group-size is 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
-    /// Maximum number of records of one user, from 1 to 4095
+    /// Maximum number of records of one user, from 1 to 1048576 (2^20)
     #[arg(long, value_name = "G")]
     pub group_size: u64,
     /// Number of rounds

@@ -46,7 +46,7 @@ pub struct OpenUserLevel {
     /// Probability of a record per round, in (0, 1]; of a user if --group-size is 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// Maximum number of records of one user, from 1 to 4095
+    /// Maximum number of records of one user, from 1 to 1048576 (2^20)
     #[arg(long, value_name = "G")]
     group_size: u64,
     /// Number of rounds
