@@ -51,7 +51,7 @@ def declare(session: Session, batches: Batches, sampling: CyclicPoisson | None, 
     """Has the session refuse the relations that its batches, or what their sums are divided by, do not keep.
 
     ``sampling``: of :func:`sampling_of`. ``public_divisor``: whether the divisor is a constant that does not depend on
-    the data. Otherwise the scale of what is released tells how many records there are.
+    the data. Otherwise the scale of what is released reveals how many records there are.
     """
     event = batches.event
     amplified = sampling is not None or event["kind"] == "user-level"
@@ -65,7 +65,7 @@ def declare(session: Session, batches: Batches, sampling: CyclicPoisson | None, 
         session.refuse("add-remove", DIVISOR)
 
 
-#: Why adding and removing is refused where nobody chose a divisor.
+#: Why adding and removing is refused where no divisor was chosen.
 DIVISOR = "sums are divided by a number that depends on how many records there are; pass divide_by=, a public constant"
 
 

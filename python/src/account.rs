@@ -92,11 +92,13 @@ pub fn statement(
 fn assumed(batches: Option<Batches>) -> Result<SamplingAssumption> {
     Ok(match batches {
         None => SamplingAssumption::AnyOrder,
-        Some(Batches::CyclicPoisson(sampling_probability, partition, cap)) => SamplingAssumption::CyclicPoisson {
-            sampling_probability,
-            partition: word("partition", &partition, "independent, equal-split")?,
-            cap: cap.map(|(batch_cap, dataset_size)| BatchCap { batch_cap, dataset_size }),
-        },
+        Some(Batches::CyclicPoisson(sampling_probability, partition, cap)) => {
+            SamplingAssumption::CyclicPoisson {
+                sampling_probability,
+                partition: word("partition", &partition, "independent, equal-split")?,
+                cap: cap.map(|(batch_cap, dataset_size)| BatchCap { batch_cap, dataset_size }),
+            }
+        }
         Some(Batches::BallsInBins(batches_per_epoch, samples, seed)) => {
             SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed }
         }

@@ -56,7 +56,7 @@ def private(folder, workers=0, **arguments):
 def test_adding_and_removing_needs_a_public_divisor(tmp_path, plan):
     scheme = schemes.balls_in_bins(PER_EPOCH)
     engine = private(prepared(tmp_path / "data", plan), batches=batches(scheme))[0]
-    for ask in (engine.get_epsilon, engine.accountant.planned_epsilon):
+    for ask in (engine.accountant.get_epsilon, engine.accountant.planned_epsilon):
         with pytest.raises(errors.AccountingError, match="divide_by"):
             ask(1e-5, neighbouring="add-remove")
     with pytest.raises(errors.AccountingError, match="divide_by"):

@@ -143,6 +143,31 @@ fn a_cap_on_batches_costs() {
     let capped = number(&bench.json(&format!("{words} --dataset-size 1000 --batch-cap 15")), "epsilon");
     assert!(capped > without && capped < 5.25, "{capped} {without}");
     bench.refused(&format!("{words} --batch-cap 15"), 2, &["--dataset-size"]);
+    // One group is plain Poisson sampling; groups of one size have a public size, independent ones have not.
+    let one = words.replace("poisson", "band-mf --bands 1");
+    let same = number(&bench.json(&format!("{one} --dataset-size 1000 --batch-cap 15")), "epsilon");
+    assert_eq!(same, capped);
+    let groups = BAND_MF.replace("2000", "200");
+    let cap = "--dataset-size 10000 --batch-cap 60";
+    let free = number(&bench.json(&groups), "epsilon");
+    let split = number(&bench.json(&format!("{groups} --partition equal-split {cap}")), "epsilon");
+    assert!(split > 1.01 * free, "{split} {free}");
+    bench.refused(&format!("{groups} {cap}"), 2, &["independent groups", "groups of one size"]);
+    for kind in
+        ["balls-in-bins --batches-per-epoch 4 --epochs 3", "b-min-sep --min-sep 4 --sampling-probability 0.1"]
+    {
+        bench.refused(&format!("account {kind} --plan plan.toml --delta 1e-6 {cap}"), 2, &["--dataset-size"]);
+    }
+}
+
+#[test]
+fn one_more_record_than_the_public_number_counts_under_adding() {
+    let bench = Bench::new();
+    let words = "account poisson --noise-multiplier 1 --sampling-probability 1 --iterations 1 --delta 1e-6 \
+                 --dataset-size 10 --batch-cap 10 --neighbouring";
+    let zeroed = number(&bench.json(&format!("{words} zero-out")), "epsilon");
+    let added = number(&bench.json(&format!("{words} add-remove")), "epsilon");
+    assert!(added > 1.5 * zeroed, "{added} {zeroed}");
 }
 
 #[test]
@@ -163,7 +188,8 @@ fn bad_input_names_the_value_and_the_range() {
     refused(POISSON.replace("2000", "0"), &["0", "1.."]);
     refused(BAND_MF.replace("0.005", "0.5"), &["bands times sampling probability is 4", "at most 1"]);
     refused(format!("{BAND_MF} --neighbouring add-remove --partition equal-split"), &["groups of one size"]);
-    refused(format!("{USER} --group-size 0"), &["group size is 0", "1 to 4095"]);
+    refused(format!("{USER} --group-size 0"), &["group size is 0", "1 to 1048576"]);
+    refused(format!("{USER} --group-size 1048577"), &["group size is 1048577", "1 to 1048576"]);
     refused(format!("{USER} --group-size 4 --neighbouring replace"), &["no worst pair"]);
     refused(format!("{POISSON} --neighbouring sideways"), &["zero-out", "replace"]);
     let goal = "calibrate poisson --sampling-probability 0.01 --iterations 100 --delta 1e-6 --epsilon";

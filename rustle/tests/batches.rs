@@ -133,7 +133,7 @@ fn accounting_accepts_the_event_with_a_noise_multiplier() {
     for words in [POISSON.to_owned(), format!("{POISSON} --cap 60")] {
         let mut event = event(&words);
         let fields = event.as_object_mut().unwrap();
-        for name in ["count", "unit", "neighbouring", "public_population"] {
+        for name in ["count", "unit", "account", "neighbouring", "public_population"] {
             assert!(fields.remove(name).is_some());
         }
         fields.insert("noise_multiplier".into(), 1.0.into());

@@ -256,6 +256,14 @@ fn what_cannot_be_stated_is_named() {
         ("report --plan band.toml --sampling cyclic-poisson --sampling-probability 0.5", "at most 1"),
         ("report --plan band.toml --sampling balls-in-bins --batches-per-epoch 5", "divisor of 12"),
         (
+            "report --plan band.toml --sampling balls-in-bins --batches-per-epoch 4 --batch-cap 9 --dataset-size 90",
+            "--batch-cap is given; --sampling balls-in-bins does not take it",
+        ),
+        (
+            "report --plan band.toml --sampling cyclic-poisson --sampling-probability 0.1 --batch-cap 9 --dataset-size 90",
+            "independent groups",
+        ),
+        (
             "report --plan band.toml --sampling balls-in-bins --batches-per-epoch 4 --neighbouring replace",
             "neighbouring is replace; allowed: zero-out",
         ),
