@@ -1,4 +1,5 @@
 //! Capped batches against the law of the batches themselves, on data that make a cut show.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use accounting::Neighbouring::{self, AddRemove, Replace, ZeroOut};
 use accounting::{Account, BatchCap, Event, MatrixMechanism, Partition, Sampling};
