@@ -1,14 +1,14 @@
 //! Batches of a fixed size, drawn without replacement.
 //!
 //! Let T be a batch of m of the other n−1 records. With probability m/n the record is in the batch, in the place of a random
-//! member of T. That leaves the sum at most 2 from that of T; a record that is zeroed out, at most 1. Another record in its
-//! place leaves it at most 2 from that of T and at most 2 from the sum with the original record. By the argument of
-//! `Pair::sampled` the worst case of replacement is (1−q)N(0)+qN(2) against N(0) where ε ≥ 0, and the reverse where ε < 0
-//! (Zhu, Dong and Wang 2022, arXiv:2106.08567, have the same pairs).
+//! member of T. That leaves the sum at most 2 from that of T. Another record in its place, a zero among them, leaves it at most 2
+//! from that of T and at most 2 from the sum with the original record. By the argument of
+//! `Pair::sampled` the worst case is (1−q)N(0)+qN(2) against N(0) where ε ≥ 0, and the reverse where ε < 0 (Zhu, Dong and Wang
+//! 2022, arXiv:2106.08567, have the same pairs).
 
 use super::totals::Totals;
 use crate::error::{AccountingError, Result};
-use crate::neighbouring::{Direction, Neighbouring};
+use crate::neighbouring::Neighbouring;
 use crate::pld::{Pair, Round, joined};
 
 /// Largest public number of records.
@@ -34,15 +34,6 @@ pub(super) fn add(totals: &mut Totals, sigma: f64, (records, batch): (u64, u64),
         return totals.add_gaussian(1.0, sigma, count);
     }
     let q = batch as f64 / records as f64;
-    if totals.neighbouring == Neighbouring::Replace {
-        let losses = joined(&Pair::sampled(sigma, q, 2.0, 0.0)?, &Pair::sampled(sigma, q, 0.0, 2.0)?)?;
-        return totals.add_rounds(count, |_| Ok(Round::from(losses.clone())));
-    }
-    totals.add_rounds(count, |direction| {
-        let pair = match direction {
-            Direction::Remove => Pair::sampled(sigma, q, 2.0, 1.0),
-            Direction::Add => Pair::sampled(sigma, q, 1.0, 2.0),
-        };
-        pair.map(Round::from)
-    })
+    let losses = joined(&Pair::sampled(sigma, q, 2.0, 0.0)?, &Pair::sampled(sigma, q, 0.0, 2.0)?)?;
+    totals.add_rounds(count, |_| Ok(Round::from(losses.clone())))
 }
