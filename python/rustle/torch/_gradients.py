@@ -27,7 +27,7 @@ class Made:
     divide_by: float
 
     def note(self, grad: torch.Tensor) -> None:
-        """Notes it at a gradient, as plain numbers: they are saved with the gradient."""
+        """Notes it at a gradient, as plain numbers, which any checkpoint of gradients can hold."""
         setattr(grad, _MADE, astuple(self))
 
 
