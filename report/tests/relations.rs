@@ -73,6 +73,12 @@ fn run(kind: AccountKind, relation: Neighbouring) -> Vec<Result<f64, String>> {
             claimed(Partition::EqualSplit, None),
             claimed(Partition::EqualSplit, cap),
         ],
+        AccountKind::RandomAllocation => [1, 2]
+            .map(|participations| {
+                let batches_per_epoch = 10;
+                event(Event::RandomAllocation { noise_multiplier: 1.0, batches_per_epoch, participations })
+            })
+            .into(),
         AccountKind::BallsInBins => {
             vec![stated(
                 SamplingAssumption::BallsInBins { batches_per_epoch: 4, samples: 2000, seed: 1 },
