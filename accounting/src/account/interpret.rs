@@ -10,8 +10,8 @@ use crate::allocation;
 use crate::amplification::group_probability;
 use crate::error::{AccountingError, Result, not_negative, positive};
 use crate::event::{BatchCap, Event, MatrixMechanism, Partition, Sampling};
-use crate::neighbouring::{AccountKind, Direction};
 use crate::neighbouring::Neighbouring;
+use crate::neighbouring::{AccountKind, Direction};
 use crate::pld::{Pair, Round, sampling};
 
 /// Deepest nesting of compositions: bounds the recursion on events that come from outside.
