@@ -11,7 +11,7 @@ use crate::normal::{ln_cdf, ln_density, mills, mills_fall};
 const HALVINGS: usize = 2200;
 
 /// Gauss–Legendre with five nodes on [0, 1].
-const NODES: [(f64, f64); 5] = [
+pub(crate) const NODES: [(f64, f64); 5] = [
     (0.046_910_077_030_668_004, 0.118_463_442_528_094_54),
     (0.230_765_344_947_158_45, 0.239_314_335_249_683_23),
     (0.5, 64.0 / 225.0),

@@ -17,6 +17,9 @@ pub struct Jobs {
     connections: Connections,
 }
 
+/// The first byte of a cursor that a ledger issued: the version of its encoding.
+const LEDGER_CURSOR: u8 = 2;
+
 /// Longest wait for a leader: longer than an election takes.
 const LEADER_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -135,18 +138,16 @@ impl Jobs {
     }
 }
 
-/// Refuses a cursor that has a training job's secret, which must not leave it.
+/// Refuses a cursor that has a training job's secret, which must not leave it, and what may be one with a damaged first
+/// byte.
 fn check_public(cursor: &[u8]) -> Result<()> {
-    if cursor.first() == Some(&SECRET_CURSOR) {
-        let allowed =
-            "one that `rustle job cursor` printed; a session of the Python package resumes at its own";
-        return Err(ServiceError::invalid(
-            "cursor",
-            "of a session, with the secret of its commitments",
-            allowed,
-        ));
-    }
-    Ok(())
+    let found = match cursor.first() {
+        Some(&LEDGER_CURSOR) => return Ok(()),
+        Some(&SECRET_CURSOR) => "of a session, with the secret of its commitments",
+        _ => "damaged, or of another version",
+    };
+    let allowed = "one that `rustle job cursor` printed; a session of the Python package resumes at its own";
+    Err(ServiceError::invalid("cursor", found, allowed))
 }
 
 #[cfg(test)]
@@ -157,6 +158,16 @@ mod tests {
     fn the_secret_of_a_session_is_not_sent() {
         let refused = check_public(&[SECRET_CURSOR, 7, 7, 7]).unwrap_err().to_string();
         assert!(refused.contains("secret") && !refused.contains('7'), "{refused}");
-        assert_eq!(check_public(&[1, 7]), Ok(()));
+        assert_eq!(check_public(&[LEDGER_CURSOR, 7]), Ok(()));
+    }
+
+    #[test]
+    fn a_damaged_first_byte_keeps_the_secret_here() {
+        for first in (0..=u8::MAX).filter(|first| *first != LEDGER_CURSOR) {
+            let refused = check_public(&[first, 77, 77]).unwrap_err();
+            assert_eq!(refused.kind(), "invalid_argument");
+            assert!(!refused.to_string().contains("77"), "{refused}");
+        }
+        assert!(check_public(&[]).is_err());
     }
 }

@@ -207,6 +207,7 @@ fn create(ledger: &Ledger, job: &JobId) {
         plan_toml: String::new(),
         plan_digest: [1; 32],
         dimension: 512,
+        layout_digest: [3; 32],
         iterations: u64::MAX,
         mechanism: "identity".to_owned(),
         key_commitment: [2; 32],

@@ -51,7 +51,7 @@ pub enum LedgerError {
     )]
     Missing { path: PathBuf },
     /// A new ledger was to be begun where one exists.
-    #[error("{} exists already; a ledger is begun once", path.display())]
+    #[error("{} exists already: a ledger is begun once. Start on it as it is, or name another place", path.display())]
     Begun { path: PathBuf },
     /// Another process has the file open.
     #[error("ledger {} is held by another process; one coordinator at a time may open it", path.display())]
@@ -65,7 +65,8 @@ pub enum LedgerError {
     Damaged { path: PathBuf, reason: String },
     /// The file has a format that this build can't read.
     #[error(
-        "ledger {} has format {found}; this build reads format {supported}: it is of an older or a newer build, or none",
+        "ledger {} has format {found}; this build reads format {supported}: it is of an older or a newer build, or none. Finish \
+         its jobs with the build that wrote it, or begin a new ledger elsewhere with `rustle ledger init`",
         path.display()
     )]
     Format { path: PathBuf, found: u64, supported: u64 },

@@ -37,6 +37,7 @@
 //!     plan_toml: "mechanism = \"blt\"".to_owned(),
 //!     plan_digest: [1; 32],
 //!     dimension: 1000,
+//!     layout_digest: [3; 32],
 //!     iterations: 100,
 //!     mechanism: "blt".to_owned(),
 //!     key_commitment: [2; 32],

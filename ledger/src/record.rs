@@ -43,6 +43,9 @@ pub struct JobRecord {
     pub plan_digest: [u8; 32],
     /// Coordinates of the vector.
     pub dimension: u64,
+    /// Digest of the order of the parameters in the vector, which the noise depends on and the plan's digest doesn't cover.
+    #[serde(with = "hex_digest")]
+    pub layout_digest: [u8; 32],
     /// Rows of the plan.
     pub iterations: u64,
     /// The mechanism's name.

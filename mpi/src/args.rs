@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow, ensure};
-use clap::{Args, FromArgMatches};
+use clap::{Args, FromArgMatches, builder::NonEmptyStringValueParser};
 use noise_worker::config::WorkerArgs;
 use plan::Plan;
 use proto::{CoordinateRange, JobId, RowRange};
@@ -51,7 +51,8 @@ pub struct MpiArgs {
     /// Receive rows in memory that the training rank shares with the noise ranks of its node
     #[arg(long, requires = "train")]
     pub window: bool,
-    /// Rows a..b, counted from 0 [default: from the first that is not bound to the last of the plan]
+    /// Rows a..b, counted from 0 [default: from the first that is not bound to the last of the plan; must be given with --out
+    /// unless --commitment is]
     #[arg(long, value_name = "A..B", value_parser = rows)]
     pub steps: Option<RowRange>,
     /// Coordinates a..b of a training rank [default: all]
@@ -60,7 +61,7 @@ pub struct MpiArgs {
     /// Text that the rows are bound to, which names what their noise is added to: with the same text they are served again,
     /// another is refused [default: one drawn for --out, kept in FILE.commitment until that is whole; without --out one of the
     /// job, beside the ledger]
-    #[arg(long, value_name = "TEXT", required_if_eq("train", "true"))]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), required_if_eq("train", "true"))]
     pub commitment: Option<String>,
     /// The .npy file to write: float32 of shape (rows, coordinates)
     #[arg(long, value_name = "FILE")]
@@ -104,6 +105,18 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl MpiArgs {
+    /// Fails where the rows of a drawn commitment would depend on where the ledger stands: after a crash the same launch would
+    /// write other rows to the same file.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let names_rows = self.steps.is_some() || self.commitment.is_some() || self.out.is_none();
+        ensure!(
+            names_rows,
+            "--out is given without --steps and --commitment; allowed: --steps A..B, so that the same launch after a crash \
+             gets the same rows, or --commitment TEXT"
+        );
+        Ok(())
+    }
+
     /// Returns how long to wait for other ranks.
     pub fn limit(&self) -> TimeLimit {
         TimeLimit(self.time_limit)
@@ -151,5 +164,31 @@ impl MpiArgs {
         worker.key_file = self.key_file.clone();
         worker.key_command = self.key_command.clone();
         Ok(worker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(more: &str) -> Result<MpiArgs, clap::Error> {
+        let command = MpiArgs::augment_args(clap::Command::new("mpi"));
+        let words = ["mpi", "--plan", "p"].into_iter().chain(more.split_whitespace());
+        MpiArgs::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+
+    #[test]
+    fn a_file_under_a_drawn_commitment_has_its_rows_named() {
+        let refused = parsed("--out x.npy").unwrap().check().unwrap_err().to_string();
+        assert!(refused.contains("--steps") && refused.contains("--commitment"), "{refused}");
+        for good in ["--out x.npy --steps 0..8", "--out x.npy --commitment a", "--sha256", "--serve", ""] {
+            parsed(good).unwrap().check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_commitment_has_a_text() {
+        assert!(parsed("--commitment=").is_err());
+        assert_eq!(parsed("--commitment a").unwrap().commitment.as_deref(), Some("a"));
     }
 }

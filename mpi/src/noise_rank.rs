@@ -54,6 +54,7 @@ fn runtime() -> anyhow::Result<Runtime> {
 }
 
 fn noise(args: &MpiArgs, started: MpiProcess) -> anyhow::Result<()> {
+    args.check()?;
     let runtime = runtime()?;
     if args.serve {
         ignore_signals(&runtime)?;
@@ -179,14 +180,11 @@ impl NoiseRank {
         let runner = self.runner.clone();
         let root_ledger = self.root_ledger.take();
         let launch = &self.launch;
-        let mut steps = Steps { launch, runtime, runner, root_ledger, rows, commitment, checkpoint_every };
+        let mut steps =
+            Steps { launch, runtime, runner, root_ledger, rows, commitment, drawn, checkpoint_every };
         if let Some(mut summary) = steps.run(args.out.as_deref())? {
-            let is_whole = args.out.is_some() && summary["next_row"] == json!(rows.end);
-            if let Some(drawn) = &drawn {
+            if let Some(drawn) = &steps.drawn {
                 summary["commitment"] = json!(drawn.text());
-            }
-            if let Some(drawn) = drawn.filter(|_| is_whole) {
-                drawn.complete()?;
             }
             println!("{summary}");
         }

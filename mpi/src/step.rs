@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::ensure;
+use node::config::kept_commitment::KeptCommitment;
 use node::process::runtime::Runtime;
 use noise_worker::shard_runner::ShardRunner;
 use proto::{Commitment, RowRange, model::CheckpointPiece};
@@ -36,6 +37,8 @@ pub struct Steps<'a> {
     pub root_ledger: Option<RootLedger>,
     pub rows: RowRange,
     pub commitment: Commitment,
+    /// The commitment, where it was drawn; on the first rank.
+    pub drawn: Option<KeptCommitment>,
     pub checkpoint_every: u64,
 }
 
@@ -64,7 +67,11 @@ impl Steps<'_> {
         }
         checkpointed = self.checkpoint()?.or(checkpointed);
         let Some(sink) = sink else { return Ok(None) };
+        let is_whole = out.is_some() && next == self.rows.end;
+        let drawn = self.drawn.as_ref().filter(|_| is_whole);
+        drawn.map_or(Ok(()), KeptCommitment::finishing)?;
         let (sha256, rows) = sink.finish()?;
+        drawn.map_or(Ok(()), KeptCommitment::complete)?;
         Ok(Some(json!({
             "job": self.runner.grant().job.as_str(),
             "branch": self.runner.grant().branch(),

@@ -62,7 +62,8 @@ impl GenerationSpec {
         Ok(spec)
     }
 
-    /// Builds the spec of a grant. Fails where the plan or the key is not the one that the grant names.
+    /// Builds the spec of a grant. Fails where the plan, its layout or the key is not the one that the grant
+    /// names.
     pub fn for_grant(plan: &Plan, key: &JobKey, grant: &LeaseGrant) -> Result<Self, ServiceError> {
         if plan.digest() != grant.plan_digest {
             let expected = hex::encode(grant.plan_digest);
@@ -73,6 +74,14 @@ impl GenerationSpec {
             let expected = hex::encode(grant.key_commitment);
             let actual = hex::encode(key.commitment());
             return Err(ServiceError::KeyMismatch { job: grant.job.to_string(), expected, actual });
+        }
+        let context = NoiseContext::new(plan, grant.dimension, *grant.job_nonce.as_bytes());
+        let layout_digest = context.map_err(ServiceError::internal)?.layout_digest;
+        if layout_digest != grant.layout_digest {
+            // The plan's digest doesn't cover its layout, and the noise depends on it.
+            let expected = format!("{} of the layout", hex::encode(grant.layout_digest));
+            let actual = format!("{} of the layout", hex::encode(layout_digest));
+            return Err(ServiceError::PlanDigestMismatch { expected, actual });
         }
         Self::new(plan, key, grant.dimension, &grant.noise_id())
     }

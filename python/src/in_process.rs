@@ -1,16 +1,12 @@
 //! The engine in this process: the kernel produces rows, and a ledger in a folder guards their release.
 
-use std::fs::{File, Permissions};
-use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger::{JobCursor, JobRecord, Ledger};
-use node::config::secrets::read_key_file;
-use node::process::{rng, secret::SecretBytes};
+use node::process::rng;
 use noise_kernel::{Generator, History, JobKey, NoiseContext, Rounds, Stream};
 use plan::{Coefficients, Plan};
 use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError};
@@ -22,6 +18,7 @@ use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed,
 use crate::error::{Refused, Result};
 use crate::producer::{PrefetchThread, RowProducer};
 use crate::row_buffer::RowBuffer;
+use crate::run_folder;
 use crate::sink::Sink;
 use crate::wait::Stop;
 
@@ -73,8 +70,8 @@ impl InProcess {
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
         std::fs::create_dir_all(&folder).map_err(not_created)?;
         // Before the key, which would be a trace of an earlier ledger.
-        let ledger = open_ledger(&folder)?;
-        let key = key(&folder, key_file)?;
+        let ledger = run_folder::open_ledger(&folder, nonce()?)?;
+        let key = run_folder::key(&folder, key_file, &job, &ledger)?;
         let plan_toml = plan.to_toml_string()?;
         let definition =
             release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1, nonce()?)?;
@@ -235,59 +232,4 @@ impl Engine for InProcess {
 
 fn nonce() -> Result<Nonce> {
     rng::nonce().map_err(|error| Refused::Here("internal", format!("random bytes: {error}")))
-}
-
-/// Opens the folder's ledger; begins one where the folder holds nothing of an earlier run.
-fn open_ledger(folder: &Path) -> Result<Ledger> {
-    let path = folder.join("ledger.redb");
-    let key = folder.join("job.key");
-    if path.exists() {
-        return Ok(Ledger::open(&path)?);
-    }
-    if key.exists() {
-        let message = format!(
-            "{} is missing, and {} is of an earlier run, whose ledger knew what was released. Restore the ledger from a \
-             copy that is not older than the last row; or take an empty folder; only where no row of that run was ever \
-             used, begin a new one: rustle ledger init --file {}",
-            path.display(),
-            key.display(),
-            path.display()
-        );
-        return Err(Refused::Here("ledger_missing", message));
-    }
-    Ledger::init(&path, nonce()?)?;
-    Ok(Ledger::open(&path)?)
-}
-
-/// Reads the key from `file`, or from job.key in the folder, which is created where it is missing.
-fn key(folder: &Path, file: Option<PathBuf>) -> Result<JobKey> {
-    let path = match file {
-        Some(path) => path,
-        None => {
-            let path = folder.join("job.key");
-            let drawn = if path.exists() { Ok(()) } else { draw_key(&path) };
-            drawn.map_err(|error| Refused::Here("key", format!("key file {}: {error}", path.display())))?;
-            path
-        }
-    };
-    let secret = read_key_file(&path).map_err(|error| Refused::Here("key", error.to_string()))?;
-    Ok(JobKey::from_bytes(secret.expose_secret())?)
-}
-
-/// Creates a key file. It appears under its name only when it is whole and durable: a file that was cut short would be
-/// refused from then on.
-fn draw_key(path: &Path) -> io::Result<()> {
-    let key = SecretBytes::<32>::random().map_err(io::Error::other)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    // Under another name first: a file that a killed process leaves behind blocks no later one.
-    let mut draft = tempfile::Builder::new();
-    let draft = draft.prefix("job.key.new-").permissions(Permissions::from_mode(0o400));
-    let mut draft = draft.tempfile_in(folder)?;
-    draft.write_all(key.expose_secret())?;
-    draft.as_file().sync_all()?;
-    match draft.persist_noclobber(path) {
-        // Another process was faster: its key is the folder's.
-        Err(refused) if refused.error.kind() != io::ErrorKind::AlreadyExists => Err(refused.error),
-        _ => File::open(folder)?.sync_all(),
-    }
 }

@@ -9,7 +9,7 @@
 //! * `session`: the class that training code uses; `turn`: one call at a time; `steps`: which steps it may request; `sums`: the sums that noise is for;
 //!   `secret`: what their digests are keyed by; `reservation`,
 //!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go.
-//! * `producer`: rows produced ahead in this process.
+//! * `run_folder`: the ledger and the key of an engine in this process; `producer`: rows that it produces ahead.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
 //! * `plans`, `search`, `account`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
 
@@ -26,6 +26,7 @@ mod remote;
 mod reservation;
 mod reserved_rows;
 mod row_buffer;
+mod run_folder;
 mod sampling;
 mod search;
 mod secret;

@@ -6,11 +6,10 @@
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
-use proto::{SECRET_CURSOR, ServiceError};
+use ledger::JobCursor;
+use proto::{Result, SECRET_CURSOR, ServiceError};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop};
-
-use crate::error::{Refused, Result};
 
 /// Bytes of the checksum over tag and secret.
 const CHECKSUM: usize = 4;
@@ -85,20 +84,21 @@ impl Secret {
     }
 
     /// Splits a cursor in its secret and the ledger's cursor. One that the ledger itself issued has no secret, and cannot
-    /// be replayed from.
+    /// be replayed from. What is neither may be a damaged one with its secret: it must not reach a service.
     ///
     /// # Errors
-    /// A secret that is cut or changed, and none where rows are to be replayed.
+    /// A secret that is cut or changed, none where rows are to be replayed, and bytes that are no cursor.
     pub fn of_cursor(bytes: &[u8], replay: bool) -> Result<(Option<Self>, &[u8])> {
         if bytes.first() != Some(&SECRET_CURSOR) {
+            JobCursor::from_bytes(bytes)?;
             let allowed =
                 "with replay: as session.cursor() returned it, with the secret of exact commitments";
-            let refused = || Refused::invalid("cursor", "without a secret", allowed);
+            let refused = || ServiceError::invalid("cursor", "without a secret", allowed);
             return if replay { Err(refused()) } else { Ok((None, bytes)) };
         }
         let damaged = || {
             let allowed = "a cursor as session.cursor() returned it, whole and unchanged";
-            Refused::from(ServiceError::invalid("cursor", "damaged: its checksum is wrong", allowed))
+            ServiceError::invalid("cursor", "damaged: its checksum is wrong", allowed)
         };
         let (before, cursor) = bytes.split_at_checked(BEFORE).ok_or_else(damaged)?;
         let (body, sum) = before.split_at(1 + 32);
@@ -117,6 +117,6 @@ impl Secret {
 pub fn random_bytes() -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Refused::Here("internal", format!("the system's randomness: {error}")))?;
+        .map_err(|error| ServiceError::internal(format!("the system's randomness: {error}")))?;
     Ok(bytes)
 }

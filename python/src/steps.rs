@@ -138,7 +138,7 @@ impl Steps {
 
     /// Records that a part of a step was delivered.
     pub fn record(&mut self, step: u64, range: CoordinateRange, commitment: Commitment, purpose: Purpose) {
-        self.sums.record(step, range, purpose);
+        self.sums.record(step, self.next, range, purpose);
         if step == self.next {
             self.next += 1;
             self.current = Some(Current { commitment, given: vec![range] });
@@ -151,7 +151,7 @@ impl Steps {
 
     /// Records that noise which was delivered goes to a sum, once.
     pub fn note_used(&mut self, step: u64, range: CoordinateRange) {
-        self.sums.record(step, range, Purpose::SumOnce);
+        self.sums.record(step, self.next, range, Purpose::SumOnce);
     }
 
     /// Returns the commitment of a step whose caller passes none. The step may lie after the next one.

@@ -69,8 +69,12 @@ impl Sums {
         }
     }
 
-    /// Records that a part of a row was delivered.
-    pub fn record(&mut self, row: u64, range: CoordinateRange, purpose: Purpose) {
+    /// Records that a part of a row was delivered. `next` was the session's next row until then. An earlier row
+    /// that is not remembered stays so: what its noise was added to before is not known here.
+    pub fn record(&mut self, row: u64, next: u64, range: CoordinateRange, purpose: Purpose) {
+        if row < next && !self.rows.contains_key(&row) {
+            return;
+        }
         let parts = self.rows.entry(row).or_default();
         let is_known = parts.iter().any(|part| part.range == range && part.purpose == purpose);
         if purpose != Purpose::Noise && !is_known {

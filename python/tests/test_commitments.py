@@ -1,6 +1,7 @@
 """Commitments: they tell readers of the ledger nothing, and a row is for one sum."""
 
 import hashlib
+import hmac
 import json
 
 import numpy as np
@@ -18,11 +19,16 @@ def total(seed):
     return np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
 
 
-def unkeyed(sums, divide_by=1.0):
-    """Digests of a sum that anybody can make."""
-    head = b"rustle exact sum v1" + (0).to_bytes(8, "little") + sums.nbytes.to_bytes(8, "little")
-    divisor = np.float32(divide_by).tobytes()
-    return [hashlib.sha256(head + divisor + sums.tobytes()).digest(), hashlib.sha256(sums.tobytes()).digest()]
+def digested(sums, divide_by=1.0):
+    """The bytes that are digested for a sum of row 0 on branch 0, from coordinate 0 on."""
+    head = b"rustle exact sum v2" + bytes(3 * 8) + np.float32(divide_by).tobytes()
+    return head + sums.nbytes.to_bytes(8, "little") + sums.tobytes()
+
+
+def unkeyed(sums):
+    """Digests of a sum that anybody can make: without a key, and under one that is no secret."""
+    found = [hashlib.sha256(content).digest() for content in (digested(sums), sums.tobytes())]
+    return [*found, hmac.digest(bytes(32), digested(sums), "sha256")]
 
 
 def test_readers_of_the_ledger_cannot_test_sums(session, folder):
@@ -30,6 +36,9 @@ def test_readers_of_the_ledger_cannot_test_sums(session, folder):
     ledger = (folder / "ledger.redb").read_bytes()
     assert not any(digest in ledger for digest in unkeyed(total(1)))
     assert session.exact(0, total(1)).data in ledger
+    # These are the bytes: under the secret they give what the ledger has.
+    secret = session.cursor()[1:33]
+    assert hmac.digest(secret, digested(total(1)), "sha256") == session.exact(0, total(1)).data[1:]
 
 
 def test_a_cursor_carries_the_key_of_exact_commitments(folder):
@@ -42,7 +51,8 @@ def test_a_cursor_carries_the_key_of_exact_commitments(folder):
     assert len(cursor) < 512 and not any(secret in content for content in files)
     with rustle.connect(f"inproc://{folder}") as session:
         assert session.exact(0, total(1)) != first, "a secret of its own"
-        for damaged in (cursor[:20], cursor[:5] + bytes([cursor[5] ^ 1]) + cursor[6:]):
+        changed = [cursor[:at] + bytes([cursor[at] ^ 1]) + cursor[at + 1 :] for at in (0, 5)]
+        for damaged in (cursor[:20], *changed):
             with pytest.raises(errors.InvalidArgument, match="cursor"):
                 session.resume(damaged, replay=True)
         with pytest.raises(errors.InvalidArgument, match="without a secret"):
@@ -158,8 +168,15 @@ def test_rows_of_before_the_session_are_for_no_sum(folder):
         cursor = session.cursor()
     with rustle.connect(f"inproc://{folder}") as session:
         session.resume(cursor)
-        with pytest.raises(errors.CommitmentRefused, match="before this session"):
-            session.privatize_(total(2), 0, commitment=named)
+        # Its noise that is delivered again, in part or whole, reveals nothing of the sum it was added to.
+        for end in (0, 1, DIMENSION):
+            if end > 0:
+                session.fetch_into(0, np.empty(end, np.float32), (0, end), commitment=named)
+                session._native.used(0, 0, end)
+            with pytest.raises(errors.CommitmentRefused, match="before this session"):
+                session.privatize_(total(2), 0, commitment=named)
+            with pytest.raises(errors.CommitmentRefused, match="before this session"):
+                session.privatize_(total(2)[1:512].copy(), 0, (1, 512), commitment=named)
 
 
 def test_what_an_adapter_adds_is_for_no_other_sum(session):

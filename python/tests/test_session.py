@@ -1,5 +1,7 @@
 """A session's promises: the same bits, one step after the other, whole or not at all."""
 
+import hashlib
+import json
 import multiprocessing
 import os
 import pickle
@@ -144,11 +146,14 @@ def test_exact_rows_may_come_again(folder):
 def test_cursors_that_are_refused(session, tmp_path, plan):
     session.fetch_into(0, np.empty(DIMENSION, np.float32))
     cursor = session.cursor()
-    damaged = bytes([cursor[0]]) + bytes([cursor[1] ^ 1]) + cursor[2:]
-    assert cursor[0] == 2
-    for bad in (b"", damaged, cursor[:-1], bytes([1]) + cursor[1:], bytes([3]) + cursor[1:]):
-        with pytest.raises(errors.InvalidArgument):
-            session.resume(bad)
+    # A session's, and the ledger's own inside, which is of version 2.
+    assert cursor[0] == 0xC5 and cursor[37] == 2
+    for whole in (cursor, cursor[37:]):
+        bad = [b"", whole[:-1], *(bytes([first]) + whole[1:] for first in (0, 1, 3, 0xC4))]
+        bad += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in (1, len(whole) - 1)]
+        for given in bad:
+            with pytest.raises(errors.InvalidArgument, match="cursor"):
+                session.resume(given)
     with pytest.raises(errors.InvalidArgument):
         session.cursor(2)
     wider = prepared(tmp_path / "wider", plan.replace(dimension=DIMENSION + 1))
@@ -375,6 +380,60 @@ def test_a_key_is_drawn_once(tmp_path, plan):
     rustle.connect(f"inproc://{tmp_path}/a").close()
 
 
+def test_a_key_that_is_missing_beside_its_job_is_not_drawn_anew(tmp_path, plan):
+    url = f"inproc://{new_run(tmp_path / 'run', plan)}"
+    with rustle.connect(url) as session:
+        first = rows(session, 1)
+        cursor = session.cursor(0)
+    key = tmp_path / "run" / "job.key"
+    commitment = hashlib.sha256(b"rustle key-commitment v1" + key.read_bytes()).hexdigest()
+    key.rename(tmp_path / "kept")
+    for _ in range(2):
+        with pytest.raises(errors.AccessDenied, match=f"missing.*{commitment}") as refused:
+            rustle.connect(url)
+        assert refused.value.kind == "key" and not key.exists()
+    with pytest.raises(errors.NotResumed), rustle.connect(f"{url}?key_file={tmp_path / 'kept'}") as session:
+        session.fetch_into(0, np.empty(DIMENSION, np.float32))
+    (tmp_path / "kept").rename(key)
+    with rustle.connect(url) as session:
+        session.resume(cursor)
+        assert (rows(session, 1) != first).mean() > 0.99
+
+
+BEGINS = """
+import sys
+import rustle
+
+session = None
+print("ready", flush=True)
+for url in sys.stdin:
+    if session is not None:
+        session.close()
+        session = None
+    try:
+        session = rustle.connect(url.strip())
+        print("opened", flush=True)
+    except rustle.errors.RustleError as error:
+        print(error.kind, flush=True)
+"""
+
+
+def test_a_folder_that_several_processes_begin_at_once_is_of_one(tmp_path, plan):
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    others = [subprocess.Popen([sys.executable, "-c", BEGINS], **pipes) for _ in range(3)]
+    try:
+        assert all(other.stdout.readline() == "ready\n" for other in others)
+        for number in range(30):
+            url = f"inproc://{new_run(tmp_path / str(number), plan)}"
+            for other in others:
+                print(url, file=other.stdin, flush=True)
+            found = sorted(other.stdout.readline().strip() for other in others)
+            assert found == ["locked", "locked", "opened"]
+    finally:
+        for other in others:
+            other.communicate(timeout=60)
+
+
 ENDS_IN_A_WRITE = """
 import resource, signal, sys
 import rustle
@@ -435,8 +494,6 @@ def test_rows_ahead_change_no_bit(folder, tmp_path, plan):
 def test_the_report_says_what_was_released(session, tmp_path):
     rows(session, 5)
     text = session.report(tmp_path / "report.json", delta=1e-5)
-    import json
-
     report = json.loads(text)
     assert report["of"] == "job" and report["released"]["rows"] == 5
     before = report["guarantees"][0]["epsilon"]

@@ -28,6 +28,7 @@ pub fn grant<'a>(
         epoch,
         dimension: job.dimension,
         plan_digest: job.plan_digest,
+        layout_digest: job.layout_digest,
         key_commitment: job.key_commitment,
         next_row,
         store_url: store_url.to_owned(),

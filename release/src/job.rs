@@ -30,12 +30,15 @@ pub fn define(
     nonce: Nonce,
 ) -> Result<JobDefinition> {
     let ranges = tiling::split(dimension, u64::from(shards), tiling::MAX_SHARDS)?;
-    Ok(define_with_ranges(job, plan, plan_toml, &ranges, key_commitment, nonce))
+    define_with_ranges(job, plan, plan_toml, &ranges, key_commitment, nonce)
 }
 
 /// Defines a job whose shards are exactly `ranges`, in order.
 ///
 /// The dimension is the end of the last range. The ledger refuses ranges that do not cover the vector without gaps.
+///
+/// # Errors
+/// [`ServiceError::Internal`] for a dimension outside 1 to [`Layout::MAX_DIMENSION`].
 pub fn define_with_ranges(
     job: JobId,
     plan: &Plan,
@@ -43,13 +46,15 @@ pub fn define_with_ranges(
     ranges: &[CoordinateRange],
     key_commitment: [u8; 32],
     nonce: Nonce,
-) -> JobDefinition {
+) -> Result<JobDefinition> {
+    let dimension = ranges.last().map_or(0, |range| range.end);
     let record = JobRecord {
         job,
         nonce,
         plan_toml,
         plan_digest: plan.digest(),
-        dimension: ranges.last().map_or(0, |range| range.end),
+        dimension,
+        layout_digest: layout_digest(plan, dimension)?,
         iterations: plan.iterations(),
         mechanism: plan.mechanism().name().to_owned(),
         key_commitment,
@@ -61,7 +66,7 @@ pub fn define_with_ranges(
     };
     let unowned =
         |(range, shard): (&CoordinateRange, u32)| ShardRecord { shard, range: *range, epoch: 0, owner: None };
-    JobDefinition { record, shards: ranges.iter().zip(0..).map(unowned).collect() }
+    Ok(JobDefinition { record, shards: ranges.iter().zip(0..).map(unowned).collect() })
 }
 
 /// Returns the dimension of a job: the one given, or the one of the plan's layout, which must agree.

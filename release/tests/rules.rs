@@ -230,7 +230,7 @@ fn a_definition_is_the_same_by_count_and_by_ranges() {
     let plan = plan(PLAN);
     let by_count = define(job(), &plan, PLAN.to_owned(), 1_000, [7; 32], 2, NONCE).unwrap();
     let ranges = [CoordinateRange::new(0, 512).unwrap(), CoordinateRange::new(512, 1_000).unwrap()];
-    assert_eq!(by_count, define_with_ranges(job(), &plan, PLAN.to_owned(), &ranges, [7; 32], NONCE));
+    assert_eq!(by_count, define_with_ranges(job(), &plan, PLAN.to_owned(), &ranges, [7; 32], NONCE).unwrap());
     assert_eq!((by_count.record.dimension, by_count.record.shards), (1_000, 2));
     assert!(
         define(job(), &plan, PLAN.to_owned(), 1_000, [7; 32], 3, NONCE).is_err(),

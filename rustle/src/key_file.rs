@@ -1,8 +1,8 @@
 //! Key files: 32 raw bytes that only their owner can access.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -36,21 +36,26 @@ pub fn read(path: &Path) -> anyhow::Result<JobKey> {
     JobKey::from_bytes(&bytes[..LENGTH]).with_context(named)
 }
 
-/// Creates a key from the operating system's randomness, mode 0400. Error: the file exists already.
+/// Creates a key from the operating system's randomness, mode 0400, whole or not at all, and durable under its name. Error: the
+/// file exists already.
 pub fn create(path: &Path) -> anyhow::Result<JobKey> {
     let named = || format!("key file {}", path.display());
     let mut bytes = Zeroizing::new([0; LENGTH]);
     getrandom::fill(bytes.as_mut())
         .map_err(|error| anyhow::anyhow!("the operating system's randomness: {error}"))?;
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).with_context(named)?;
-    let written = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all());
-    if let Err(error) = written {
-        // A partial key would be refused later for its length, far from the cause.
-        let _ = std::fs::remove_file(path);
-        return Err(error).with_context(named);
-    }
+    write_new(path, bytes.as_ref()).with_context(named)?;
     JobKey::from_bytes(bytes.as_ref()).with_context(named)
+}
+
+/// Writes the file under another name first: a partial key under this one would be refused later, far from the cause.
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut draft = tempfile::Builder::new().prefix(".rustle-key-").tempfile_in(folder)?;
+    draft.write_all(bytes)?;
+    draft.as_file().set_permissions(Permissions::from_mode(0o400))?;
+    draft.as_file().sync_all()?;
+    draft.persist_noclobber(path).map_err(|refused| refused.error)?;
+    File::open(folder)?.sync_all()
 }
 
 fn read_up_to(mut file: &File, buffer: &mut [u8]) -> std::io::Result<usize> {
@@ -64,4 +69,23 @@ fn read_up_to(mut file: &File, buffer: &mut [u8]) -> std::io::Result<usize> {
         }
     }
     Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_written_whole_once_and_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.key");
+        let key = create(&path).unwrap();
+        assert_eq!(read(&path).unwrap().commitment(), key.commitment());
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o400);
+        let again = format!("{:#}", create(&path).unwrap_err());
+        assert!(again.contains("job.key") && again.contains("exists"), "{again}");
+        assert_eq!(read(&path).unwrap().commitment(), key.commitment(), "the first one stays");
+        assert!(create(&folder.path().join("missing/job.key")).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "drafts are gone");
+    }
 }

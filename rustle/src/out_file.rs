@@ -27,6 +27,16 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
+/// Returns whether bytes for the path go through something that keeps none: standard output, a device or a pipe.
+pub fn is_stream(path: &Path) -> bool {
+    is_stdout(path) || fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
+/// Returns the file that takes the output's name in the end: the target of a link (`/dev/stdout` is one), or the path itself.
+pub fn replaced(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Refuses standard output for a secret, which a terminal or a log would keep.
 pub fn refuse_stdout(path: &Path, what: &str) -> anyhow::Result<()> {
     if is_stdout(path) {

@@ -92,6 +92,18 @@ fn noise_is_new_in_each_call_unless_its_id_is_given() {
 }
 
 #[test]
+fn the_id_of_noise_on_standard_output_is_said() {
+    let bench = Bench::new();
+    let words = "noise --key-file key --dimension 3000 --plan plan.toml --steps 0..2 --out -";
+    let piped = bench.run(words);
+    let said = String::from_utf8(piped.stderr).unwrap();
+    let id = said.trim().strip_prefix("noise_id: ").unwrap();
+    let again = bench.run(&format!("{words} --noise-id {id}"));
+    assert!(again.status.success() && again.stdout == piped.stdout, "{again:?}");
+    assert!(again.stderr.is_empty(), "an id that was given is known");
+}
+
+#[test]
 fn verify_agrees_and_names_the_first_difference() {
     let bench = Bench::new();
     let made = bench.noise("--plan plan.toml --steps 0..8 --range 100..900 --out x.npy");

@@ -21,12 +21,14 @@ fn writers(bench: &Bench) -> Vec<(String, &'static [u8])> {
     let optimize = "plan optimize --mechanism identity --iterations 12";
     let batches =
         "batches --scheme poisson --sampling-probability 0.1 --population 50 --iterations 9 --seed-file seed";
-    let noise = "noise --plan plan.toml --key-file key --dimension 10 --steps 0..2";
+    // Without an id, each call makes new noise.
+    let id = "5".repeat(64);
+    let noise = format!("noise --plan plan.toml --key-file key --dimension 10 --steps 0..2 --noise-id {id}");
     vec![
         (PLAN.into(), b"format"),
         (optimize.into(), b"format"),
         (batches.into(), b"{\"round\""),
-        (noise.into(), b"\x93NUMPY"),
+        (noise, b"\x93NUMPY"),
         ("report --plan plan.toml".into(), b"#"),
         ("plan plot plan.toml --what coefficients".into(), b"<svg"),
     ]

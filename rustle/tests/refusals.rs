@@ -19,6 +19,7 @@ const NOISE: &str = "noise --plan plan.toml --key-file key --out x.npy";
 const SUGGEST: &str = "plan suggest --iterations 100 --dimension 1000";
 const ACCOUNT: &str = "account gaussian --sensitivity 1";
 const BATCHES: &str = "batches --seed-file key --out b.jsonl --iterations 10";
+const FETCH: &str = "fetch --steps 0..1 --range 0..1";
 const NEW_TOKEN: &str = "token new --out t --tokens-file ts";
 
 /// Words, exit status, and parts of the message.
@@ -207,6 +208,9 @@ fn files_that_are_not_what_they_should_be() {
             case("certs issue --authority no --out c", "--role king", 2, &["king", "worker/NAME"]),
             case("config show", "worker --ahead-rows x", 2, &["x"]),
             case("fetch --steps 0..1 --range 0..1 --out x", "--commitment=", 2, &["--commitment is empty"]),
+            case(FETCH, "--out -", 2, &["--out is - and --commitment is missing"]),
+            case(FETCH, "--out /dev/stdout", 2, &["/dev/stdout and --commitment is missing"]),
+            case(FETCH, "--out /dev/null", 2, &["/dev/null and --commitment is missing"]),
             case("job destroy", "--yes", 2, &["--job"]),
             case("job rewind --job j", "--to-row -1", 2, &["--to-row", "-1"]),
             case("job show", "--job ../x", 2, &["../x"]),

@@ -1,17 +1,8 @@
 //! The points on which sums of likelihood ratios are kept, and the law of one ratio on them.
 
 use super::law::{Bound, Law, Moments};
-use crate::gaussian::bisect;
+use crate::gaussian::{NODES, bisect};
 use crate::normal::{ln_cdf, ln_density};
-
-/// Gauss–Legendre with five nodes on [0, 1].
-const NODES: [(f64, f64); 5] = [
-    (0.046_910_077_030_668_004, 0.118_463_442_528_094_54),
-    (0.230_765_344_947_158_45, 0.239_314_335_249_683_23),
-    (0.5, 64.0 / 225.0),
-    (0.769_234_655_052_841_5, 0.239_314_335_249_683_23),
-    (0.953_089_922_969_332, 0.118_463_442_528_094_54),
-];
 
 /// Distance of neighbouring points, in standard deviations of the mean of all ratios: ε is then off by less than a part in
 /// 10⁴ for each ten convolutions.

@@ -117,6 +117,7 @@ mod tests {
             job: job.clone(),
             plan_digest: [0; 32],
             dimension: 512 * owners.len() as u64,
+            layout_digest: [3; 32],
             iterations: 1,
             mechanism: String::new(),
             key_commitment: [0; 32],

@@ -49,6 +49,7 @@ fn ledger_seeds() -> Vec<Vec<u8>> {
         plan_toml: "format = 1".into(),
         plan_digest: [1; 32],
         dimension: 1_024,
+        layout_digest: [3; 32],
         iterations: 9,
         shards: 1,
         layout_epoch: 1,

@@ -190,6 +190,7 @@ fn grant() -> Vec<Vec<u8>> {
         epoch: 7,
         dimension: 1_300,
         plan_digest: vec![2; 32],
+        layout_digest: vec![3; 32],
         key_commitment: vec![1; 32],
         next_row: 4,
         store_url: "file:///x".into(),

@@ -23,6 +23,9 @@ pub enum Event {
         plan_sha256: [u8; 32],
         /// Coordinates of the vector.
         dimension: u64,
+        /// Digest of the order of the parameters.
+        #[serde(with = "hex_digest")]
+        layout_digest: [u8; 32],
         /// Rows of the plan.
         iterations: u64,
         /// The mechanism's name.
@@ -101,6 +104,7 @@ impl Event {
             plan_digest: job.plan_digest,
             plan_sha256,
             dimension: job.dimension,
+            layout_digest: job.layout_digest,
             iterations: job.iterations,
             mechanism: job.mechanism.clone(),
             key_commitment: job.key_commitment,

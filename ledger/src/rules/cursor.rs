@@ -220,7 +220,7 @@ fn same_job(record: &JobRecord, layout_digest: [u8; 32], cursor: &JobCursor) -> 
     };
     differs("job", record.job.to_string(), cursor.job.to_string())?;
     differs("plan", hex::encode(record.plan_digest), hex::encode(cursor.plan_digest))?;
-    differs("nonce", record.nonce.to_string(), cursor.job_nonce.to_string())?;
+    differs("ledger: its job has the nonce", record.nonce.to_string(), cursor.job_nonce.to_string())?;
     differs("layout", hex::encode(layout_digest), hex::encode(cursor.layout_digest))?;
     Ok(())
 }

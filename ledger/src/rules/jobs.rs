@@ -111,12 +111,13 @@ impl Ledger {
     }
 }
 
-/// Checks that two records define the same job. The plan's digest covers all of its meaning; shards and epochs may have
-/// changed since, and are not part of the definition.
+/// Checks that two records define the same job. The plan's digest covers all of its meaning but the layout; shards and
+/// epochs may have changed since, and are not part of the definition.
 fn same_definition(existing: &JobRecord, requested: &JobRecord) -> Result<()> {
     let hex = |digest: &[u8; 32]| hex::encode(digest);
     let pairs = [
         ("plan digest", hex(&existing.plan_digest), hex(&requested.plan_digest)),
+        ("layout digest", hex(&existing.layout_digest), hex(&requested.layout_digest)),
         ("dimension", existing.dimension.to_string(), requested.dimension.to_string()),
         ("iterations", existing.iterations.to_string(), requested.iterations.to_string()),
         ("mechanism", existing.mechanism.clone(), requested.mechanism.clone()),

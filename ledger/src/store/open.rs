@@ -70,7 +70,7 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
 /// Begins a ledger, as [`crate::Ledger::init`] describes.
 pub fn init(path: &Path, id: Nonce) -> Result<(), LedgerError> {
     create(path, id).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => LedgerError::Begun { path: path.to_owned() },
+        io::ErrorKind::AlreadyExists if path.exists() => LedgerError::Begun { path: path.to_owned() },
         _ => LedgerError::Io { path: path.to_owned(), reason: format!("beginning it: {error}") },
     })
 }

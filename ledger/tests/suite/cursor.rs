@@ -72,7 +72,10 @@ fn a_cursor_of_another_job_plan_or_layout_is_a_hard_error() {
     for (what, error) in [
         ("job", ledger.check_cursor(&id("k"), LAYOUT, &cursor).unwrap_err()),
         ("plan", ledger.check_cursor(&id("j"), LAYOUT, &other_plan).unwrap_err()),
-        ("nonce", ledger.check_cursor(&id("j"), LAYOUT, &of_other_ledger).unwrap_err()),
+        (
+            "ledger: its job has the nonce",
+            ledger.check_cursor(&id("j"), LAYOUT, &of_other_ledger).unwrap_err(),
+        ),
         ("layout", ledger.check_cursor(&id("j"), [6; 32], &cursor).unwrap_err()),
     ] {
         assert!(matches!(error, LedgerError::CursorMismatch { what: named, .. } if named == what), "{error}");

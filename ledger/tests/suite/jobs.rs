@@ -42,6 +42,7 @@ fn a_job_is_created_once_under_one_definition() {
     for other in [
         JobRecord { plan_digest: [9; 32], ..job("j") },
         JobRecord { key_commitment: [9; 32], ..job("j") },
+        JobRecord { layout_digest: [9; 32], ..job("j") },
         JobRecord { iterations: 7, ..job("j") },
         JobRecord { mechanism: "identity".to_owned(), ..job("j") },
     ] {

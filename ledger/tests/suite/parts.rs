@@ -35,6 +35,7 @@ pub(crate) fn job(name: &str) -> JobRecord {
         plan_toml: "mechanism = \"blt\"\n".to_owned(),
         plan_digest: [1; 32],
         dimension: 2000,
+        layout_digest: [3; 32],
         iterations: ITERATIONS,
         mechanism: "blt".to_owned(),
         key_commitment: [2; 32],

@@ -50,7 +50,7 @@ impl RootLedger {
         };
         let plan_toml = plan.to_toml_string()?;
         let commitment = key.commitment();
-        let new = define_with_ranges(args.job.clone(), plan, plan_toml, ranges, commitment, rng::nonce()?);
+        let new = define_with_ranges(args.job.clone(), plan, plan_toml, ranges, commitment, rng::nonce()?)?;
         if ledger.create_job(&new.record, &new.shards)? == Created::Existing {
             ledger.replace_shards(&args.job, ranges)?;
         }

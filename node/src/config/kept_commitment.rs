@@ -2,7 +2,7 @@
 //!
 //! A command that ends early and is run again binds its rows to the same commitment and gets the same bytes. Once the file is
 //! whole, its rows are for whatever it is used for; the command run once more is refused, since the same noise would be
-//! written again for other data in silence.
+//! written again for other data in silence. So it is where the command ended while it gave the file its name.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -12,6 +12,8 @@ use tempfile::NamedTempFile;
 
 /// Bytes of randomness in a drawn commitment.
 const DRAWN_BYTES: usize = 32;
+/// The second line of the file, from before the output has its name on.
+const FINISHING: &str = "finishing";
 /// The second line of the file, once the output is whole.
 const COMPLETE: &str = "complete";
 
@@ -42,7 +44,7 @@ pub enum KeptCommitmentError {
         /// The file.
         file: PathBuf,
     },
-    /// The output was whole already when the command began.
+    /// The output was whole already when the command began, or may have been.
     #[error(
         "{output} was written whole before, for rows bound to the commitment that {file} keeps; allowed: another --out for \
          other data, whose rows must be other ones too, or --commitment with the text in that file for the same rows again, \
@@ -76,7 +78,13 @@ impl KeptCommitment {
         let is_drawn = text.len() == 2 * DRAWN_BYTES && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         match (is_drawn, lines.next()) {
             (true, None) => Ok(Self { text: text.to_owned(), file }),
-            (true, Some(COMPLETE)) => Err(KeptCommitmentError::Complete { output: output.to_owned(), file }),
+            // Where it cannot be seen, it may be there.
+            (true, Some(FINISHING)) if matches!(output.try_exists(), Ok(false)) => {
+                Ok(Self { text: text.to_owned(), file })
+            }
+            (true, Some(FINISHING | COMPLETE)) => {
+                Err(KeptCommitmentError::Complete { output: output.to_owned(), file })
+            }
             _ => Err(KeptCommitmentError::Content { file }),
         }
     }
@@ -86,12 +94,24 @@ impl KeptCommitment {
         &self.text
     }
 
+    /// Records that the output is about to get its name: from then on, one that is there may be whole.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finishing(&self) -> Result<(), KeptCommitmentError> {
+        self.mark(FINISHING)
+    }
+
     /// Records that the output is whole.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn complete(&self) -> Result<(), KeptCommitmentError> {
-        let text = format!("{}\n{COMPLETE}\n", self.text);
+        self.mark(COMPLETE)
+    }
+
+    fn mark(&self, mark: &str) -> Result<(), KeptCommitmentError> {
+        let text = format!("{}\n{mark}\n", self.text);
         let written = write_draft(&self.file, &text).and_then(|draft| {
             draft.persist(&self.file).map_err(|error| error.error)?;
             sync_folder(&self.file)
@@ -146,6 +166,22 @@ mod tests {
         assert!(matches!(refused, KeptCommitmentError::Complete { .. }), "{refused}");
         let names = std::fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 2, "drafts are gone");
+    }
+
+    #[test]
+    fn an_output_that_was_named_when_the_command_ended_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("rows.npy");
+        let first = KeptCommitment::beside(&output).unwrap();
+        first.finishing().unwrap();
+        assert_eq!(KeptCommitment::beside(&output).unwrap(), first, "ended before the output had its name");
+        std::fs::write(&output, "rows").unwrap();
+        let refused = KeptCommitment::beside(&output).unwrap_err();
+        assert!(matches!(refused, KeptCommitmentError::Complete { .. }), "{refused}");
+        first.complete().unwrap();
+        std::fs::remove_file(&output).unwrap();
+        let refused = KeptCommitment::beside(&output).unwrap_err();
+        assert!(matches!(refused, KeptCommitmentError::Complete { .. }), "{refused}");
     }
 
     #[test]

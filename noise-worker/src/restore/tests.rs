@@ -8,6 +8,7 @@ use proto::{JobId, piece_object};
 use tokio::time::{Instant, sleep};
 
 use super::*;
+use crate::tests::NONCE;
 
 #[derive(Parser)]
 struct Flags {
@@ -40,8 +41,6 @@ struct Job {
     grant: LeaseGrant,
 }
 
-const NONCE: proto::Nonce = proto::Nonce::from_bytes([5; 32]);
-
 impl Job {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -55,6 +54,7 @@ impl Job {
             epoch: 1,
             dimension: 1500,
             plan_digest: plan(1.0).digest(),
+            layout_digest: [0; 32],
             key_commitment: key.commitment(),
             next_row: 0,
             store_url: format!("file://{}", folder.path().display()),

@@ -265,6 +265,7 @@ pub(crate) mod tests {
             epoch: 1,
             dimension: 4,
             plan_digest: [0; 32],
+            layout_digest: [0; 32],
             key_commitment: [0; 32],
             next_row: 0,
             store_url: String::new(),

@@ -99,6 +99,7 @@ pub fn grant() -> LeaseGrant {
         epoch: EPOCH,
         dimension: RANGE.end,
         plan_digest: plan().digest(),
+        layout_digest: plan::Layout::dimension_only(RANGE.end).unwrap().digest(),
         key_commitment: key().commitment(),
         next_row: 0,
         store_url: String::new(),

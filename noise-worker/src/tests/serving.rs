@@ -77,4 +77,5 @@ fn another_key_or_plan_than_the_jobs_makes_no_noise() {
     let spec = |grant: LeaseGrant| GenerationSpec::for_grant(&plan(), &key(), &grant).unwrap_err().kind();
     assert_eq!(spec(LeaseGrant { key_commitment: [9; 32], ..grant() }), "key_mismatch");
     assert_eq!(spec(LeaseGrant { plan_digest: [9; 32], ..grant() }), "plan_digest_mismatch");
+    assert_eq!(spec(LeaseGrant { layout_digest: [9; 32], ..grant() }), "plan_digest_mismatch");
 }

@@ -54,6 +54,8 @@ pub struct LeaseGrant {
     pub dimension: u64,
     /// Digest of the job's plan.
     pub plan_digest: [u8; 32],
+    /// Digest of the order of the parameters in the vector.
+    pub layout_digest: [u8; 32],
     /// Commitment to the job's key.
     pub key_commitment: [u8; 32],
     /// The next row that the job will bind.
@@ -88,6 +90,7 @@ impl TryFrom<pb::LeaseGrant> for LeaseGrant {
             epoch: grant.epoch,
             dimension: grant.dimension,
             plan_digest: digest("plan_digest", &grant.plan_digest)?,
+            layout_digest: digest("layout_digest", &grant.layout_digest)?,
             key_commitment: digest("key_commitment", &grant.key_commitment)?,
             next_row: grant.next_row,
             store_url: grant.store_url,
@@ -107,6 +110,7 @@ impl From<LeaseGrant> for pb::LeaseGrant {
             epoch: grant.epoch,
             dimension: grant.dimension,
             plan_digest: grant.plan_digest.to_vec(),
+            layout_digest: grant.layout_digest.to_vec(),
             key_commitment: grant.key_commitment.to_vec(),
             next_row: grant.next_row,
             store_url: grant.store_url,

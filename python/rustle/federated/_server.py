@@ -136,7 +136,7 @@ class Server:
         self._model = self.optimizer.step(self._model, noisy / self.clients_per_round)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next round needs: arrays, numbers, and below 256 bytes of cursor. Changes nothing."""
+        """All that the next round needs: arrays, numbers, and below 512 bytes of cursor. Changes nothing."""
         return {
             "layout": self._vectors.layout.digest,
             "model": self._model.copy(),

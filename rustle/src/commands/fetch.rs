@@ -67,9 +67,10 @@ pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     if args.commitment.as_ref().is_some_and(String::is_empty) {
         return Err(bad_use("--commitment is empty; allowed: a text that names what the noise is added to"));
     }
-    if args.commitment.is_none() && out_file::is_stdout(&args.out) {
+    if args.commitment.is_none() && out_file::is_stream(&args.out) {
         let allowed = "allowed: with --commitment, because nothing beside a stream keeps one that is drawn";
-        return Err(bad_use(format!("--out is - and --commitment is missing; {allowed}")));
+        let out = args.out.display();
+        return Err(bad_use(format!("--out is {out} and --commitment is missing; {allowed}")));
     }
     online::block_on(&args.coordinator, fetch(args, format))
 }
@@ -85,7 +86,7 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
     let drawn = match args.commitment {
         Some(_) => None,
-        None => Some(KeptCommitment::beside(&args.out)?),
+        None => Some(KeptCommitment::beside(&out_file::replaced(&args.out))?),
     };
     let commitment =
         args.commitment.as_deref().or(drawn.as_ref().map(KeptCommitment::text)).unwrap_or_default();
@@ -102,6 +103,9 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         progress.set_position(start - rows.start);
     }
     drop(progress);
+    if let Some(drawn) = &drawn {
+        drawn.finishing()?;
+    }
     let sha256 = writer.finish()?;
     if let Some(drawn) = &drawn {
         drawn.complete()?;

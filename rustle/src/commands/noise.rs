@@ -16,6 +16,7 @@ use crate::npy::NpyWriter;
 use crate::out_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
+use crate::streams;
 use crate::values::Span;
 
 /// Bytes of rows in memory, unless one row alone is longer.
@@ -83,6 +84,10 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
         RowSource::Correlated(Box::new(generator))
     };
     let mut writer = NpyWriter::create(&args.out, rows, coordinates)?;
+    if out_file::is_stdout(&args.out) && args.noise_id.is_none() {
+        // Without it the rows could be neither checked nor made again.
+        streams::note(format_args!("noise_id: {noise_id}"));
+    }
     let seconds_making = source.write(rows, usize::try_from(coordinates)?, &pool, &mut writer)?.as_secs_f64();
     let digest = writer.finish()?;
     if out_file::is_stdout(&args.out) {

@@ -15,12 +15,12 @@ use super::dimension;
 use super::harden::harden;
 use crate::cluster::{ClusterOptions, LocalCluster, begin_ledger};
 use crate::commands::plan_file;
-use crate::key_file;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
 use crate::streams;
 use watch::Watch;
 
+mod own_key;
 mod watch;
 
 /// Start a coordinator, workers and one job on this machine
@@ -76,7 +76,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let options = options(args)?;
     // Before the key, which would be a trace of an earlier ledger.
     begin_ledger(&options)?;
-    let key = key(args)?;
+    let key = own_key::key(args.key_file.as_deref(), &args.data_dir, &args.job)?;
     let progress = Progress::spinner("starting the cluster");
     let cluster = LocalCluster::start(options, *key.secret_bytes())?;
     let runtime = node::process::runtime::Runtime::new()?;
@@ -154,13 +154,4 @@ fn hint(url: &str, job: &JobId, tls_dir: Option<&Path>) -> String {
          Look at the job:    rustle job show --coordinator {url}{flags} --job {job}\n\
          Train with it:      session = rustle.connect(\"{session}?job={job}{settings}\")   # Python"
     )
-}
-
-fn key(args: &UpArgs) -> anyhow::Result<JobKey> {
-    let own = args.data_dir.join("job.key");
-    match &args.key_file {
-        Some(path) => key_file::read(path),
-        None if own.exists() => key_file::read(&own),
-        None => key_file::create(&own),
-    }
 }

@@ -90,6 +90,7 @@ impl Case {
             plan_toml: self.plan.to_toml_string().expect("a plan has a text"),
             plan_digest: self.plan.digest(),
             dimension: DIMENSION,
+            layout_digest: plan::Layout::dimension_only(DIMENSION).expect("a dimension").digest(),
             iterations: ROWS,
             mechanism: self.plan.mechanism().name().to_owned(),
             key_commitment: key().commitment(),

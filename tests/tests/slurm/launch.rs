@@ -40,6 +40,13 @@ fn rows_are_the_oracles_through_requeues_and_a_kill_with_other_ranks_each_time()
     let refused = format!("row {next} of job default, branch 0, is bound to another commitment");
     assert!(other.output().contains(&refused), "{}", other.output());
     slurm.submit("--nodes=2 --ntasks=5", "launch.sbatch", &run.variables(&last), &[]).ends("COMPLETED");
+    let kept = std::fs::read_to_string(run.path("commitment")).unwrap();
+    assert_eq!(kept.lines().nth(1), Some("complete"));
+    // Once more in the same folder: nothing says that it is for the same data.
+    let more = [("RUSTLE_ROWS", &*(end + 1).to_string())];
+    let once_more = slurm.submit("--ntasks=1", "launch.sbatch", &run.variables(&more), &[]);
+    once_more.ends("FAILED");
+    assert!(once_more.output().contains("RUSTLE_COMMITMENT"), "{}", once_more.output());
 
     let ranks: Vec<_> = run.answers().iter().map(|answer| answer["ranks"].as_u64().unwrap()).collect();
     assert_eq!(ranks, [3, 4, 5, 5]);

@@ -26,6 +26,7 @@ fn job() -> JobRecord {
         plan_toml: "format = 1".into(),
         plan_digest: [1; 32],
         dimension: RANGE.end,
+        layout_digest: [3; 32],
         iterations: 9,
         shards: 1,
         layout_epoch: 1,
