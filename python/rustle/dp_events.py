@@ -224,7 +224,16 @@ def _write_run(event: Event, factor: float, peer: Any) -> Any:
         return peer.GaussianDpEvent(sigma / event["sensitivity"] / factor)
     if factor != 1.0:
         raise _refused("neighbouring", "'replace'", "zero-out or add-remove for cyclic Poisson sampling")
-    bands = event["bands"]
+    if sampling.get("partition") == "equal-split":
+        raise _refused("partition", "'equal-split'", "'independent': the package knows no relation of groups of one size")
+    bands, cap = event["bands"], sampling.get("cap")
+    if cap is not None:
+        if bands != 1:
+            raise _refused("cap", f"{cap['batch_cap']} beside {bands} bands", "a cap beside one band, or none")
+        one = peer.TruncatedSubsampledGaussianDpEvent(
+            cap["dataset_size"], sampling["sampling_probability"], cap["batch_cap"], sigma / event["largest_column_norm"]
+        )
+        return peer.SelfComposedDpEvent(one, event["iterations"])
     one = peer.GaussianDpEvent(sigma / event["largest_column_norm"])
     sampled = peer.PoissonSampledDpEvent(min(1.0, bands * sampling["sampling_probability"]), one)
     return peer.SelfComposedDpEvent(sampled, -(-event["iterations"] // bands))

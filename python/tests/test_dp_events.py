@@ -73,6 +73,23 @@ def test_a_run_of_correlated_noise_is_written_as_what_costs_the_same():
     assert written == events.SelfComposedDpEvent(events.PoissonSampledDpEvent(0.04, events.GaussianDpEvent(4.0)), 25)
 
 
+def test_a_cap_is_written_or_refused_and_never_dropped():
+    run = {
+        "kind": "matrix-mechanism", "noise_multiplier": 1.0, "iterations": 2000, "sensitivity": 1.0, "bands": 1,
+        "largest_column_norm": 1.0, "min_sep": 1, "max_participations": 2000,
+    }  # fmt: skip
+    cap = {"batch_cap": 600, "dataset_size": 60000}
+    capped = {"kind": "cyclic-poisson", "sampling_probability": 0.01, "partition": "independent", "cap": cap}
+    written = dp_events.to_dp_event({**run, "sampling": capped})
+    one = events.TruncatedSubsampledGaussianDpEvent(60000, 0.01, 600, 1.0)
+    assert written == events.SelfComposedDpEvent(one, 2000)
+    with pytest.raises(rustle.RustleError, match="cap is 600 beside 4 bands"):
+        dp_events.to_dp_event({**run, "bands": 4, "sampling": capped})
+    split = {**capped, "partition": "equal-split", "cap": None}
+    with pytest.raises(rustle.RustleError, match="partition is 'equal-split'"):
+        dp_events.to_dp_event({**run, "sampling": split})
+
+
 @pytest.mark.parametrize(
     "event, neighbouring, words",
     [

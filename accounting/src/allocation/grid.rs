@@ -9,7 +9,7 @@ use crate::normal::{ln_cdf, ln_density};
 const RESOLUTION: f64 = 0.01;
 /// Most points of one grid; a grid that would have more is made coarser.
 const MAX_POINTS: usize = 6000;
-/// Largest ratio of neighbouring points, less one.
+/// Largest ratio of neighbouring points, less one, where `MAX_POINTS` allow it.
 const WIDEST: f64 = 0.05;
 /// Most that the mean's standard deviation counts as.
 const MAX_DEVIATION: f64 = 0.5;
@@ -42,16 +42,19 @@ impl Ratios {
     pub fn grid(&self, terms: u64, low: f64, high: f64) -> Vec<f64> {
         let deviation = ((self.s * self.s).exp_m1() / self.count).sqrt().min(MAX_DEVIATION);
         let mut unit = RESOLUTION * deviation;
+        let mut widest = WIDEST;
         loop {
-            let points = self.points(terms as f64, (low, high), unit);
+            let points = self.points(terms as f64, (low, high), unit, widest);
             if points.len() <= MAX_POINTS {
                 return points;
             }
+            // Both: where every step is the widest already, a larger unit alone would remove no point.
             unit *= 1.2;
+            widest *= 1.2;
         }
     }
 
-    fn points(&self, terms: f64, (low, high): (f64, f64), unit: f64) -> Vec<f64> {
+    fn points(&self, terms: f64, (low, high): (f64, f64), unit: f64, widest: f64) -> Vec<f64> {
         let mut points = vec![0.0];
         let mut x = low;
         while x < high && points.len() <= MAX_POINTS {
@@ -63,7 +66,7 @@ impl Ratios {
             } else {
                 1.0
             };
-            x += x * (unit * relative).min(WIDEST);
+            x += x * (unit * relative).min(widest);
         }
         points.push(high);
         points
@@ -127,12 +130,14 @@ impl Ratios {
     }
 
     fn added(&self, one: &Law, other: &Law, terms: u64, bound: Bound) -> Law {
-        let grid = self.grid(terms, one.bottom() + other.bottom(), one.top() + other.top());
+        // From the lower bottom on: either term may be zero, and mass must not move there from above.
+        let low = one.bottom().min(other.bottom());
+        let grid = self.grid(terms, low, one.top() + other.top());
         self.trimmed(one.plus(other, &grid, bound), terms, bound)
     }
 
     fn doubled(&self, one: &Law, terms: u64, bound: Bound) -> Law {
-        let grid = self.grid(terms, 2.0 * one.bottom(), 2.0 * one.top());
+        let grid = self.grid(terms, one.bottom(), 2.0 * one.top());
         self.trimmed(one.doubled(&grid, bound), terms, bound)
     }
 

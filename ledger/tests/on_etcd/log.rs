@@ -109,12 +109,15 @@ fn a_log_that_was_cut_or_edited_is_refused() {
 }
 
 #[test]
-fn a_ledger_of_a_newer_build_is_refused_by_name() {
+fn a_ledger_of_another_build_is_refused_by_name() {
     let place = Place::new();
     drop(place.with_job());
-    etcdctl(&["put", &place.key("ledger"), r#"{"format":3,"ledger":"aa"}"#]);
-    let error = Election::connect(&place.config()).err().unwrap();
-    assert!(matches!(error, LedgerError::Format { found: 3, .. }), "{error}");
+    for other in [2, 4] {
+        let identity = format!(r#"{{"format":{other},"ledger":"aa"}}"#);
+        etcdctl(&["put", &place.key("ledger"), &identity]);
+        let error = Election::connect(&place.config()).err().unwrap();
+        assert!(matches!(error, LedgerError::Format { found, .. } if found == other), "{error}");
+    }
     etcdctl(&["put", &place.key("ledger"), "someone else's"]);
     let error = Election::connect(&place.config()).err().unwrap();
     assert!(matches!(error, LedgerError::OtherStore { .. }), "{error}");

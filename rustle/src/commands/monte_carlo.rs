@@ -27,6 +27,9 @@ impl SamplesArgs {
 /// Least probability with which an upper bound of δ may fail.
 const LEAST_FAILURE: f64 = 1e-12;
 
+/// Probability with which δ at a given ε, which is an upper bound, may fail: chosen before any sample was seen.
+const FAILURE: f64 = 1e-6;
+
 /// Draws a seed of 53 bits, the most that every reader of JSON represents exactly.
 pub fn fresh_seed() -> anyhow::Result<u64> {
     Ok(getrandom::u64()? >> 11)
@@ -64,21 +67,22 @@ pub struct CalibrateArgs<S: Shape> {
     delta: f64,
 }
 
-/// Returns ε at δ, or δ at ε: both are estimates, with an upper bound of δ.
+/// Returns ε at δ, an estimate, with an upper bound of δ at it; or δ at ε, the upper bound.
 pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
     let shape = &args.shape;
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
     let sigma = plan.accounted_noise_multiplier();
-    let (epsilon, delta, found) = match (args.query.epsilon, args.query.delta) {
+    let (epsilon, delta, found, failure) = match (args.query.epsilon, args.query.delta) {
         (Some(epsilon), _) => {
             let found = mechanism.delta(sigma, epsilon, sampling).map_err(from_accounting)?;
-            (epsilon, found.worse().delta, found)
+            (epsilon, found.upper(FAILURE), found, FAILURE)
         }
         (None, asked) => {
             let delta = asked.unwrap_or(f64::NAN);
             let found = mechanism.epsilon(sigma, delta, sampling).map_err(from_accounting)?;
-            (found.epsilon, delta, found.delta)
+            // A bound that fails with a probability of 0 or 1 would say nothing.
+            (found.epsilon, delta, found.delta, delta.clamp(LEAST_FAILURE, 0.5))
         }
     };
     let answer = Answer::new()
@@ -86,9 +90,8 @@ pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
         .with("epsilon", epsilon)
         .with("delta", delta)
         .with("noise_multiplier", sigma);
-    // A bound that fails with a probability of 0 or 1 would say nothing.
-    let failure = delta.clamp(LEAST_FAILURE, 0.5);
     let answer = verified(answer, found.worse(), found.upper(failure), sampling);
+    let answer = answer.with("failure_probability", failure);
     Ok(of_plan(shape.describe(answer), &plan))
 }
 
