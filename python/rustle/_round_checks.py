@@ -30,7 +30,8 @@ class RoundChecks:
 
     def watch(self, rounds: Any) -> None:
         """Lets :class:`rustle.Rounds` check each step from now on, in the place of earlier ones."""
-        check_same(self._batches_digest, rounds.digest)
+        of = "the cursor" if self._rounds is None else "the rounds before"
+        check_same(self._batches_digest, rounds.digest, of)
         self._rounds = rounds
 
     def excuse(self, step: int) -> None:

@@ -16,6 +16,9 @@ class RoundGuard:
 
     #: 32 bytes that are equal where the batches of all rounds are.
     digest: bytes
+    #: This rank, and the number of ranks whose shares make a batch: 0 where records are not shared out.
+    rank: int
+    ranks: int
 
     def __init__(self, session: Session):
         self.session, self.clip_norm = session, session.plan.clip_norm

@@ -26,7 +26,8 @@ class Rounds(RoundGuard):
     Args:
         batches: The batches that the account assumes; they must keep the plan's participation.
         session: The session of the job.
-        rank, ranks: The share of each batch that is yielded here, for ranks that sum their gradients.
+        rank, ranks: The share of each batch that is yielded here, for ranks that sum their gradients. Adapters refuse
+            several ranks that have one share.
         steps_per_epoch: The steps after which iteration pauses; the next one continues there. By default it ends with
             the plan.
 

@@ -21,11 +21,14 @@ def parted(cursor: bytes) -> tuple[bytes, bytes | None]:
     return cursor[:at], cursor[at + len(_MARK) :]
 
 
-def check_same(saved: bytes | None, here: bytes | None) -> None:
-    """Refuses batches other than those of the saved position: records could return sooner than the plan allows."""
+def check_same(saved: bytes | None, here: bytes | None, of: str = "the cursor") -> None:
+    """Refuses batches other than those of the saved position: records could return sooner than the plan allows.
+
+    ``of``: what the saved digest is of.
+    """
     if saved is not None and here is not None and saved != here:
         text = (
-            f"the batches have digest {here.hex()[:12]}…, those of the cursor {saved.hex()[:12]}…; allowed: the scheme, "
+            f"the batches have digest {here.hex()[:12]}…, those of {of} {saved.hex()[:12]}…; allowed: the scheme, "
             "population, iterations and seed that the run began with"
         )
         raise errors.make("batches_changed", text)

@@ -18,7 +18,6 @@ bound: it alone resumes, then all of them make the privatizer together.
 from __future__ import annotations
 
 import math
-import struct
 import warnings
 import weakref
 from typing import Any, Literal
@@ -27,14 +26,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.experimental import io_callback, multihost_utils
+from jax.experimental import io_callback
 
 from . import errors
 from ._commitment import Commitment
 from ._jax_accumulation import AccumulationState, accumulated
 from ._jax_norm import norm_of
+from ._jax_processes import agree, agree_on_batches, together
 from ._jax_scaling import Scaling, ScalingState
 from ._layout import Layout, Piece, Row, declared, skipped, spans
+from ._ranks import check_kept
 from ._session import Session
 from ._sum_bound import check_norm
 
@@ -83,12 +84,18 @@ def noise(session: Session, step: int, like: Any, *, commitment: Commitment | No
     ``like``: arrays, or shapes with shardings (``jax.ShapeDtypeStruct``).
     """
     if session not in _agreed:
-        _agree(session)
+        agree(session)
+        _agreed.add(session)
     return _Fetch(session, like).arrays(step, commitment)
 
 
-def skip(session: Session, noise_state: Any) -> jax.Array:
+def skip(session: Session, noise_state: Any) -> Any:
     """Leaves a step of the session's privatizer out, and returns the state of the next one. Outside of ``jit``.
+
+    Args:
+        session: The session of the privatizer.
+        noise_state: The privatizer's state, or that of :func:`accumulated` around it, or around a chain that it is
+            first in: the sums of the micro-batches so far are left out then too.
 
     The step's row is bound and thrown away, and counts as released. For a batch that is not stepped with, such as one
     whose sums overflowed: else the batches that follow would each take the row before their own, and records come back
@@ -99,7 +106,12 @@ def skip(session: Session, noise_state: Any) -> jax.Array:
         raise errors.make(
             "invalid_argument", "the session has no privatizer; allowed: one that privatizer() was given"
         )
-    return trainer.skip(noise_state)
+    if not isinstance(noise_state, AccumulationState):
+        return trainer.skip(noise_state)
+    inner, zeros = noise_state.inner, jax.tree.map(jnp.zeros_like, noise_state.sums)
+    chained = type(inner) is tuple
+    first = trainer.skip(inner[0] if chained else inner)
+    return AccumulationState(jnp.zeros((), jnp.int32), zeros, (first, *inner[1:]) if chained else first)
 
 
 def layout(params: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -123,10 +135,17 @@ class _Trainer:
         self.session, self.commitment, self.divide_by = session, commitment, divide_by
         self.records, self._plan = records, session.plan
         session.claim(self)
+        try:
+            agree(session)
+        except BaseException:
+            session.release(self)
+            raise
+        _agreed.add(session)
         # Jitted steps run later than the calls that start them.
         session.settle = jax.effects_barrier
-        _agree(session)
         self._branch, self._done = session.branch, -1
+        # What this process draws, once processes were compared at the first step: rounds may come after the privatizer.
+        self._compared, self._drawn = False, None
 
     def init(self, params: Any) -> jax.Array:
         Layout.of(layout(params), self.session)
@@ -165,10 +184,14 @@ class _Trainer:
     def _noise(self, step: int, sums: Any) -> Any:
         leaves = jax.tree.leaves(sums)
         self._check(step)
+        if not self._compared:
+            self._drawn = agree_on_batches(self.session)
+            self._compared = True
+        check_kept(self._drawn, self.session.rounds)
         self._check_sums(step, leaves)
         commitment = declared(self.session.share()[2], step)
         if self.commitment == "exact":
-            commitment = _together(
+            commitment = together(
                 self.session.exact(step, *[_own(leaf) for leaf in leaves], divide_by=self.divide_by)
             )
         noise = _Fetch(self.session, sums).arrays(step, commitment)
@@ -223,24 +246,6 @@ class _Trainer:
         if step not in (next_step, next_step - 1):
             text = f"the state is at step {step}, the session at {next_step}: resume the session's cursor"
             raise errors.make("step", text)
-
-
-def _agree(session: Session) -> None:
-    """All processes bind rows as process 0 does."""
-    if jax.process_count() > 1:
-        mine = np.frombuffer(struct.pack("<QQ64s", *session.share()), np.uint8)
-        place = np.asarray(multihost_utils.broadcast_one_to_all(mine), np.uint8)
-        if jax.process_index():
-            session.join(struct.unpack("<QQ64s", place.tobytes()))
-    _agreed.add(session)
-
-
-def _together(mine: Commitment) -> Commitment:
-    """The exact commitment of what all processes have: one row is bound once."""
-    if jax.process_count() == 1:
-        return mine
-    parts = np.asarray(multihost_utils.process_allgather(np.frombuffer(mine.data, np.uint8)), np.uint8)
-    return Commitment.together([part.tobytes() for part in parts])
 
 
 class _Fetch:

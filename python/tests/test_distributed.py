@@ -40,6 +40,72 @@ dist.barrier()
 dist.destroy_process_group()
 """
 
+# Misuses come first: none of them uses a row.
+SHARES = """
+import sys, torch, torch.distributed as dist, rustle, rustle.torch
+from rustle import errors, schemes
+url, width = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+net = torch.nn.Sequential(torch.nn.Linear(width, 3))
+session = rustle.connect(url)
+optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+batches = lambda seed=0: rustle.Batches(schemes.fixed_order(2), 30, 6, bytes([seed]) * 32)
+data = torch.utils.data.TensorDataset(torch.arange(30))
+inputs = torch.utils.data.DataLoader(data, batch_size=15)
+loaded = lambda **place: rustle.torch.DataLoader(data, rustle.Rounds(batches(), session, **place))
+own = dict(rank=rank, ranks=ranks)
+
+def refused(loader, said):
+    for records in loader:
+        attachment = rustle.torch.attach(optimizer, session, net, reduce=True)
+        for p in net.parameters():
+            p.grad = torch.zeros_like(p)
+        try:
+            optimizer.step()
+        except errors.InvalidArgument as error:
+            assert said in str(error), error
+            attachment.detach()
+            break
+        raise SystemExit(f"a step was taken: {said}")
+    assert session.next_step == 0
+
+refused(loaded(), "rank=0 ranks=1, rank=0 ranks=1")
+refused(loaded(rank=0, ranks=2), "rank=0 ranks=2, rank=0 ranks=2")
+refused(loaded(rank=rank, ranks=3), "rank=0 ranks=3, rank=1 ranks=3")
+# Of one rank alone, too.
+refused(loaded(**own if rank else {}), "rank=0 ranks=1, rank=1 ranks=2")
+session._rounds = None
+refused(rustle.torch.in_order(inputs, session), "may select one record for several ranks")
+session._rounds = None
+refused(rustle.torch.DataLoader(data, rustle.Rounds(batches(rank), session, **own)), "differ among ranks")
+session._rounds = None
+attachment = rustle.torch.attach(optimizer, session, net, reduce=True)
+seen = [None] * ranks
+for step, (records,) in enumerate(loaded(**own)):
+    dist.all_gather_object(seen, records.tolist())
+    assert sorted(seen[0] + seen[1]) == sorted(batches()[step].tolist())
+    for p in net.parameters():
+        p.grad = torch.zeros_like(p)
+    if step == 2:
+        # Later ones are no way around it; the other rank learns of it.
+        before = session._rounds
+        if rank:
+            session._rounds = None
+            next(iter(loaded()))
+        try:
+            optimizer.step()
+            raise SystemExit("a step with other rounds was taken")
+        except errors.InvalidArgument as error:
+            assert ("were compared by" if rank else "another rank") in str(error), error
+        session._rounds = before
+    optimizer.step()
+    assert session.next_step == step + 1
+assert session.next_step == 6
+dist.barrier()
+dist.destroy_process_group()
+"""
+
 TRAINS = """
 import sys, torch, torch.distributed as dist, rustle, rustle.torch
 url, how, commitment, out, widths = sys.argv[1:6]
@@ -137,3 +203,8 @@ def test_a_rank_may_have_no_share(cluster, tmp_path, plan, widths):
 @pytest.mark.parametrize("widths", [[40, 3]])
 def test_what_is_not_finite_on_one_rank_is_refused_on_all(cluster, widths):
     run(OVERFLOWS, cluster.url(), widths[0])
+
+
+@pytest.mark.parametrize("widths", [[40, 3]])
+def test_ranks_without_a_share_of_one_batch_each_are_refused(cluster, widths):
+    run(SHARES, cluster.url(), widths[0])

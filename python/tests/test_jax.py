@@ -176,14 +176,34 @@ own = lambda tree: {
     name: [(shard.index, np.asarray(shard.data)) for shard in leaf.addressable_shards] for name, leaf in tree.items()
 }
 session = rustle.connect(url)
+batches = lambda seed, population: rustle.Batches(rustle.schemes.fixed_order(4), population, 12, bytes([seed]) * 32)
+def refused(call, said):
+    try:
+        call()
+    except rustle.errors.InvalidArgument as error:
+        assert said in str(error), error
+    else:
+        raise SystemExit(f"not refused: {said}")
+    session._rounds = None
+# Batches are compared where the privatizer is made.
+rustle.Rounds(batches(rank, 60), session)
+refused(lambda: rustle.jax.privatizer(session, commitment=commitment), "differ among ranks")
 privatizer = rustle.jax.privatizer(session, commitment=commitment)
 state = privatizer.init(sums)
 found = []
+# Those that came later at the first step. One share on all processes is refused, the whole batch is not.
+for seed, place, said in [(rank, {}, "differ among ranks"), (0, dict(rank=0, ranks=2), "rank=0 ranks=2, rank=0 ranks=2")]:
+    next(iter(rustle.Rounds(batches(seed, 60), session, **place)))
+    refused(lambda: privatizer.update(sums, state), said)
+whole_batches = iter(rustle.Rounds(batches(0, 2000 * 60), session))
 for step in range(3):
+    next(whole_batches)
     if step == 1:
         state = rustle.jax.skip(session, state)
+        next(whole_batches)
     noisy, state = privatizer.update(sums, state)
     found.append(own(noisy))
+next(whole_batches)
 like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), sums)
 found.append(own(rustle.jax.noise(session, 4, like)))
 with open(f"{out}.{rank}", "wb") as file:

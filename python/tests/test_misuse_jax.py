@@ -221,6 +221,33 @@ def test_micro_batches_have_one_row(tmp_path, jitted):
 
 
 @pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("chained", [False, True])
+def test_a_batch_left_out_takes_its_micro_batches(tmp_path, chained, jitted):
+    with rustle.connect(f"inproc://{planned(tmp_path / 'noise', dimension=DIMENSION)}") as session:
+        noise = rows(session, STEPS)
+    t = JaxTraining(tmp_path / "run")
+    within = optax.chain(t.privatizer, optax.scale(1.0)) if chained else t.privatizer
+    optimizer = rustle.jax.accumulated(within, 3)
+    state = optimizer.init(t.params)
+    update = jax.jit(optimizer.update) if jitted else optimizer.update
+    for at, ids in enumerate(t.rounds):
+        parts = [jnp.sum(t.x[part], 0) for part in np.array_split(ids, 3)]
+        if at == 1:
+            _, state = update(parts[0], state)
+            _, state = update(parts[1], state)
+            state = rustle.jax.skip(t.session, state)
+            assert int(state.micro_batches) == 0 and not state.sums.any()
+            continue
+        for part in parts:
+            noisy, state = update(part, state)
+        assert np.allclose(noisy, jnp.sum(t.x[ids], 0) + noise[at], atol=1e-4)
+        if at == 3:
+            break
+    assert t.session.next_step == 4
+    t.session.close()
+
+
+@pytest.mark.parametrize("jitted", [False, True])
 def test_scaling_before_the_noise(tmp_path, jitted):
     with rustle.connect(f"inproc://{planned(tmp_path / 'noise', dimension=DIMENSION)}") as session:
         noise = rows(session, STEPS)

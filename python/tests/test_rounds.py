@@ -121,6 +121,18 @@ def test_misuse_is_refused_before_a_row_is_used(session, misuse, kind, match, ro
     assert session.next_step == rows
 
 
+def test_other_rounds_of_one_session_are_named_as_such(session):
+    rounds = rustle.Rounds(batches(), session)
+    with pytest.raises(errors.BatchesChanged, match="those of the rounds before"):
+        rustle.Rounds(batches(OTHER_SEED), session)
+    assert session.rounds is rounds
+    cursor = session.cursor()
+    session._rounds = None
+    session.resume(cursor)
+    with pytest.raises(errors.BatchesChanged, match="those of the cursor"):
+        rustle.Rounds(batches(OTHER_SEED), session)
+
+
 def test_right_use_works_to_the_end(session):
     rounds = rustle.Rounds(batches(), session)
     for at, ids in enumerate(rounds):

@@ -127,6 +127,40 @@ def test_scaled_gradients(tmp_path, plan):
         assert torch.equal(flat(p.grad for p in net.parameters()), rows[2])
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_scaled_gradients_of_a_fused_optimizer(tmp_path, plan, wrapped):
+    rows = noise(tmp_path, plan, 1)
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        inner = torch.optim.SGD(net.parameters(), lr=1.0, fused=True)
+        if wrapped:
+            optimizer = rustle.torch.Optimizer(inner, session, net)
+            attachment = optimizer.attachment
+        else:
+            optimizer, attachment = inner, rustle.torch.attach(inner, session, net)
+        before = flat(net.parameters())
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        scaler.scale(sum(p.sum() for p in net.parameters())).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert session.next_step == 1
+        assert torch.allclose(flat(net.parameters()), before - (1 + rows[0]), atol=1e-6)
+        assert getattr(optimizer, "grad_scale", None) is None
+        attachment.detach()
+        # As it was, for steps without noise.
+        assert inner._step_supports_amp_scaling
+
+
+@pytest.mark.parametrize("wrong", [dict(records=0), dict(divide_by=0), dict(divide_by=-1.0), dict(commitment="none")])
+def test_arguments_are_checked_before_the_session_is_claimed(tmp_path, plan, wrong):
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        with pytest.raises(errors.InvalidArgument, match="allowed"):
+            rustle.torch.attach(optimizer, session, net, **wrong)
+        rustle.torch.attach(optimizer, session, net)
+
+
 def test_a_step_left_out_comes_again_alike(tmp_path, plan):
     net = model()
     with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:

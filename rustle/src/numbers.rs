@@ -1,6 +1,7 @@
 //! Whole numbers as people write them: 1e6, 2_000 and 2,000 are read as 1000000 and 2000.
 //!
-//! The arguments are rewritten before they are parsed, for flags that take a whole number alone.
+//! The arguments are rewritten before they are parsed, for flags of whole numbers. Where a flag takes several, separated by
+//! commas, a comma separates them and never thousands.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -20,14 +21,13 @@ pub fn in_digits(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
             continue;
         };
         if let Some(flag) = awaits.take() {
-            rewritten.push(if is_whole(flag) { digits(&text).unwrap_or(text).into() } else { argument });
+            rewritten.push(value_in_digits(flag, &text).map_or(argument, OsString::from));
         } else if let Some(named) = text.strip_prefix("--") {
             match named.split_once('=') {
-                Some((name, value)) if find(command, name).is_some_and(is_whole) => {
-                    rewritten
-                        .push(digits(value).map_or(argument, |value| format!("--{name}={value}").into()));
+                Some((name, value)) => {
+                    let value = find(command, name).and_then(|flag| value_in_digits(flag, value));
+                    rewritten.push(value.map_or(argument, |value| format!("--{name}={value}").into()));
                 }
-                Some(_) => rewritten.push(argument),
                 None => {
                     awaits = find(command, named).filter(|flag| flag.get_action().takes_values());
                     rewritten.push(argument);
@@ -51,6 +51,16 @@ fn is_whole(flag: &Arg) -> bool {
     let id = flag.get_value_parser().type_id();
     let whole = [TypeId::of::<u64>(), TypeId::of::<u32>(), TypeId::of::<u16>(), TypeId::of::<usize>()];
     flag.get_action().takes_values() && whole.into_iter().any(|it| id == it)
+}
+
+/// Returns a value of the flag in digits; `None` where it stays as it is.
+fn value_in_digits(flag: &Arg, value: &str) -> Option<String> {
+    if !is_whole(flag) {
+        return None;
+    }
+    let Some(delimiter) = flag.get_value_delimiter() else { return digits(value) };
+    let items = value.split(delimiter).map(|item| digits(item).unwrap_or_else(|| item.to_owned()));
+    Some(items.collect::<Vec<_>>().join(&delimiter.to_string()))
 }
 
 /// Returns the digits of a whole number with an exponent or with separators between thousands; `None` for any other text.
@@ -124,5 +134,23 @@ mod tests {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let expected = "root inner --rows 1000 --workers=2 --out 1e3 --rate 1e3 --rows --out 2_000";
         assert_eq!(in_digits(&root, words(given)), words(expected));
+    }
+
+    #[test]
+    fn a_comma_separates_the_values_of_a_list() {
+        let list = Arg::new("rounds").long("rounds").value_parser(value_parser!(u64)).value_delimiter(',');
+        let root = Command::new("root").arg(list);
+        let apart = |value: &str| ["root", "--rounds", value].map(OsString::from).to_vec();
+        let joined = |value: &str| vec![OsString::from("root"), OsString::from(format!("--rounds={value}"))];
+        for (given, expected) in [
+            ("100,200", "100,200"),
+            ("1,000", "1,0"),
+            ("1e3,2_000,7", "1000,2000,7"),
+            ("2_000", "2000"),
+            ("100,,x", "100,,x"),
+        ] {
+            assert_eq!(in_digits(&root, apart(given)), apart(expected), "{given}");
+            assert_eq!(in_digits(&root, joined(given)), joined(expected), "{given}");
+        }
     }
 }

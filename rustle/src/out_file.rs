@@ -2,7 +2,8 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -22,9 +23,20 @@ pub enum Access {
     Everyone,
 }
 
-/// Returns whether the path names standard output.
+/// Returns whether the path names standard output: `-`, a name of descriptor 1, or what that descriptor goes to.
 pub fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
+    let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|name| path == Path::new(name)) || is_where_stdout_goes(path)
+}
+
+/// Returns whether standard output goes to the file, pipe or device at the path. A log that it is appended to would be lost
+/// if a file took its place.
+fn is_where_stdout_goes(path: &Path) -> bool {
+    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
+    match (stdout, fs::metadata(path)) {
+        (Ok(stdout), Ok(there)) => stdout.dev() == there.dev() && stdout.ino() == there.ino(),
+        _ => false,
+    }
 }
 
 /// Returns whether bytes for the path go through something that keeps none: standard output, a device or a pipe.
@@ -32,7 +44,7 @@ pub fn is_stream(path: &Path) -> bool {
     is_stdout(path) || fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// Returns the file that takes the output's name in the end: the target of a link (`/dev/stdout` is one), or the path itself.
+/// Returns the file that takes the output's name in the end: the target of a link, or the path itself.
 pub fn replaced(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -40,7 +52,8 @@ pub fn replaced(path: &Path) -> PathBuf {
 /// Refuses standard output for a secret, which a terminal or a log would keep.
 pub fn refuse_stdout(path: &Path, what: &str) -> anyhow::Result<()> {
     if is_stdout(path) {
-        return Err(bad_use(format!("--out is -; allowed: a new file, since {what} is never printed")));
+        let out = path.display();
+        return Err(bad_use(format!("--out is {out}; allowed: a new file, since {what} is never printed")));
     }
     Ok(())
 }
@@ -61,8 +74,9 @@ enum Target {
 }
 
 impl OutFile {
-    /// Opens the target before anything is computed for it. `-` is standard output. A link to a file stands, and the file
-    /// that it names is replaced. Errors: a folder, a link to nothing, a socket, a folder that can't be written.
+    /// Opens the target before anything is computed for it. Standard output is what [`is_stdout`] takes for it. A link to a
+    /// file stands, and the file that it names is replaced. Errors: a folder, a link to nothing, a socket, a folder that
+    /// can't be written.
     pub fn open(path: &Path, access: Access) -> anyhow::Result<Self> {
         let shown = path.display().to_string();
         let target = Target::open(path, access).with_context(|| format!("write {shown}"))?;

@@ -1,8 +1,10 @@
 //! Answers on standard output, as a table or one JSON object; everything else on standard error.
 
 use std::fmt::Display;
+use std::io;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -59,13 +61,37 @@ pub fn bad_use(message: impl Display) -> anyhow::Error {
 }
 
 /// Prints the error on standard error. Returns the exit status: 2 for [`BadUse`], else 1. A reader that has seen enough,
-/// such as `head`, is no error: nothing is printed, and the status is 0.
+/// such as `head`, is no error: nothing is printed, and the status is 0. Every other error counts, with or without a reader.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    if streams::reader_left() {
+    if is_of_reader(error) {
         return ExitCode::SUCCESS;
     }
     streams::note(format_args!("error: {}", without_repeats(error)));
     ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
+}
+
+/// Returns the exit status of a check: 1 where it did not pass, even if the answer has no reader. Error: it passed, and the
+/// answer was not printed.
+pub fn status_of_check(is_passed: bool, printed: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    if is_passed {
+        return printed.map(|()| ExitCode::SUCCESS);
+    }
+    if let Err(error) = printed {
+        let _ = report(&error);
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+/// Returns an error that [`report`] prints even if it is that of a reader that left, which then says `outcome`. It is for
+/// commands that have changed what outlives them.
+pub fn never_quiet(error: anyhow::Error, outcome: impl Display) -> anyhow::Error {
+    if is_of_reader(&error) { anyhow!("{error:#}: {outcome}") } else { error }
+}
+
+/// Returns whether the error is that of a write whose reader had left. A broken connection is none.
+fn is_of_reader(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    streams::reader_left() && causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Returns the error with its causes. One that an earlier text quotes already is left out.
@@ -148,7 +174,34 @@ fn cell(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use anyhow::Context;
+
     use super::*;
+
+    #[test]
+    fn only_the_error_of_the_pipe_itself_is_quiet() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let error = streams::Stream(writer).write_all(b"x").context("write -").unwrap_err();
+        assert!(is_of_reader(&error));
+        let full = anyhow::Error::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(!is_of_reader(&full) && !is_of_reader(&bad_use("--steps")));
+        let error = never_quiet(error, "rows are bound");
+        assert!(!is_of_reader(&error) && error.to_string().starts_with("write -: "), "{error}");
+        assert!(error.to_string().ends_with(": rows are bound"), "{error}");
+    }
+
+    #[test]
+    fn a_check_that_did_not_pass_is_a_failure_whether_or_not_it_is_read() {
+        let status = |is_passed, printed| format!("{:?}", status_of_check(is_passed, printed).unwrap());
+        let failure = format!("{:?}", ExitCode::FAILURE);
+        assert_eq!(status(false, Ok(())), failure);
+        assert_eq!(status(false, Err(anyhow!("full"))), failure);
+        assert_ne!(status(true, Ok(())), failure);
+        assert!(status_of_check(true, Err(anyhow!("full"))).is_err());
+    }
 
     #[test]
     fn json_keeps_the_order_and_is_one_object() {

@@ -198,6 +198,20 @@ fn bad_input_names_the_value_and_the_range() {
 }
 
 #[test]
+fn a_comma_separates_rounds_and_never_thousands() {
+    let bench = Bench::new();
+    let tree = |restarts: &str| {
+        bench.json(&format!("account tree --noise-multiplier 3 --iterations 200000 --delta 1e-6 {restarts}"))
+    };
+    let two = tree("--restarts 100 --restarts 200");
+    for list in ["--restarts 100,200", "--restarts=100,200", "--restarts 1e2,200"] {
+        assert_eq!(tree(list), two, "{list}");
+    }
+    // Read as one number, the list costs less.
+    assert!(number(&tree("--restarts 100200"), "epsilon") < number(&two, "epsilon"));
+}
+
+#[test]
 fn every_number_can_be_found() {
     let bench = Bench::new();
     // Each number found, used in an account, satisfies the (ε, δ) closely.

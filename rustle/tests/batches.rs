@@ -142,7 +142,7 @@ fn accounting_accepts_the_event_with_a_noise_multiplier() {
     }
     let mut drawn = event(SCHEMES[5]);
     let fields = drawn.as_object_mut().unwrap();
-    for name in ["epochs", "iterations", "unit", "neighbouring", "public_population"] {
+    for name in ["epochs", "iterations", "unit", "account", "neighbouring", "public_population"] {
         assert!(fields.remove(name).is_some());
     }
     fields.insert("noise_multiplier".into(), 1.0.into());

@@ -5,7 +5,7 @@
 
 mod bench;
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ const PLAN: &str = "plan from --mechanism identity --iterations 12 --noise-multi
 
 /// Every command that writes a file: its words up to `--out`, and how its output begins.
 fn writers(bench: &Bench) -> Vec<(String, &'static [u8])> {
-    fs::write(bench.path("seed"), [9; 32]).unwrap();
+    fs::write(bench.path("seed"), *b"0123456789abcdefghijklmnopqrstuv").unwrap();
     bench.mode("seed", 0o400);
     let optimize = "plan optimize --mechanism identity --iterations 12";
     let batches =
@@ -66,6 +66,28 @@ fn a_dash_is_standard_output_and_nothing_else_is_written_there() {
         assert!(written.starts_with(start), "{words}");
         assert_eq!(written, fs::read(bench.path("file")).unwrap(), "{words}");
         assert!(!bench.path("-").exists(), "{words}");
+    }
+}
+
+#[test]
+fn a_log_that_standard_output_is_appended_to_is_kept() {
+    let bench = Bench::new();
+    let log = bench.path("log");
+    for (words, _) in writers(&bench) {
+        write(&bench, &format!("{words} --out file"));
+        let expected = [b"before\n".to_vec(), fs::read(bench.path("file")).unwrap()].concat();
+        for out in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "log"] {
+            fs::write(&log, "before\n").unwrap();
+            let status = Command::new(env!("CARGO_BIN_EXE_rustle"))
+                .args(words.split_whitespace())
+                .args(["--out", out])
+                .current_dir(bench.folder.path())
+                .stdout(OpenOptions::new().append(true).open(&log).unwrap())
+                .status()
+                .unwrap();
+            assert!(status.success(), "{words} --out {out}");
+            assert!(fs::read(&log).unwrap() == expected, "{words} --out {out}");
+        }
     }
 }
 
@@ -136,6 +158,21 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
         let (status, error) = unread(&bench, &words);
         assert_eq!((status, error.as_str()), (Some(0), ""), "{words}");
     }
+}
+
+#[test]
+fn bits_that_differ_are_a_failure_whether_or_not_it_is_read() {
+    let bench = Bench::new();
+    let made = bench.noise("--plan plan.toml --steps 5..6 --out x.npy");
+    let verify = |id: &str| {
+        let words = "verify --plan plan.toml --key-file key --dimension 3000 --step 5 --range 0..3000 x.npy";
+        unread(&bench, &format!("{words} --noise-id {id}"))
+    };
+    let equal = verify(made["noise_id"].as_str().unwrap());
+    assert_eq!((equal.0, equal.1.as_str()), (Some(0), ""));
+    let other = verify(&"0".repeat(64));
+    assert_eq!(other.0, Some(1), "{}", other.1);
+    assert!(other.1.contains("first differs at coordinate 0"), "{}", other.1);
 }
 
 #[test]

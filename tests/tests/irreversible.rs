@@ -99,7 +99,7 @@ fn no_row_is_bound_that_can_not_be_written() {
     let bound = || answer(&cluster, &["job", "show", "--job", "kept"])["rows_bound"].clone();
     assert_eq!(bound(), 0);
 
-    let output = rustle(&cluster, &[&fetch[..], &["-"]].concat());
+    let output = rustle(&cluster, &[&fetch[..], &["-", "--commitment", "batches 0 and 1"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stdout.starts_with(b"\x93NUMPY"));
     assert_eq!(output.stdout.len(), 128 + 2 * 8 * 4, "the rows and nothing else");

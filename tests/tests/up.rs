@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeWriter, pipe};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -111,11 +112,58 @@ fn it_says_what_ended_and_ends_with_the_last_worker() {
     assert!(!up.said().contains("fetch"), "{}", up.said());
     up.kill("worker-0");
     up.wait_until("the other worker takes over", || {
-        up.said().contains("its shards go to the 1 workers that run") && up.shards_ready() == Some(2)
+        up.said().contains("its shards go to the 1 worker that runs") && up.shards_ready() == Some(2)
     });
     up.kill("worker-1");
     assert_eq!(up.end().code(), Some(1), "{}", up.said());
     assert!(up.said().contains("no worker is left") && up.said().contains("--restart"), "{}", up.said());
+}
+
+/// Returns a pipe without a reader.
+fn unread() -> PipeWriter {
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    writer
+}
+
+#[test]
+fn a_reader_that_left_is_a_failure_of_what_binds_rows() {
+    let up = Up::start(&[]);
+    up.wait_until("both shards are served", || up.shards_ready() == Some(2));
+    let file = up.dir.path().join("rows.npy");
+    let fetch = |steps: &str, out: &Path| {
+        let mut command = Command::new(program());
+        command.args(["fetch", "--coordinator", &up.url, "--commitment", "of a test", "--range", "0..4096"]);
+        command.args(["--steps", steps, "--out"]).arg(out);
+        let output = command.stdin(Stdio::null()).stdout(unread()).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        said
+    };
+    let said = fetch("0..1", Path::new("-"));
+    assert!(said.contains("rows that were bound count as released"), "{said}");
+    let said = fetch("1..2", &file);
+    assert!(said.contains("rows.npy is written, and its rows are bound") && file.exists(), "{said}");
+}
+
+#[test]
+fn it_does_not_run_where_nobody_reads_its_address() {
+    let dir = TempDir::new().unwrap();
+    let plan = dir.path().join("plan.toml");
+    fs::write(&plan, plans()[0].to_toml_string().unwrap()).unwrap();
+    let output = Command::new(program())
+        .args(["up", "--dimension", "4096", "--listen", "127.0.0.1:0", "--plan"])
+        .arg(&plan)
+        .arg("--data-dir")
+        .arg(dir.path().join("data"))
+        .stdin(Stdio::null())
+        .stdout(unread())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the cluster is stopped, and its job stays in"), "{said}");
 }
 
 #[test]

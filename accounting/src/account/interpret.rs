@@ -99,7 +99,7 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
         Event::RepeatAndSelect { event, mean, shape } => {
             let mut run = Totals::new(relation);
             add(&mut run, event, 1, depth + 1)?;
-            totals.add_selection(Selection::new(run, *mean, *shape)?, count);
+            totals.add_selection(Selection::new(|order| run.worse_divergence(order), *mean, *shape)?, count);
             Ok(())
         }
         Event::ZCdp { rho } => totals.add_zcdp(not_negative("rho", *rho)?, count),

@@ -2,6 +2,7 @@
 //!
 //! `interpret` turns an event into `totals`; the figures here are read off these. Events know nothing of accounts.
 
+mod divergences;
 mod fixed_size;
 mod interpret;
 mod known;

@@ -7,10 +7,8 @@
 //! ε(λ) + E[K]·δ̂ + ln E[K] / (λ−1),  δ̂ = δ(ln(1 + 1/(λ−1)))               K Poisson (Theorem 6)
 //! ```
 
-use super::totals::Totals;
 use crate::error::{AccountingError, Result, not_negative, positive};
 use crate::gaussian::bisect;
-use crate::neighbouring::Direction;
 use crate::renyi;
 
 /// Orders that a selection is known at: up to about 160.
@@ -24,12 +22,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Computes the divergences of the best of `mean` runs on average. Without a `shape` their number is Poisson.
-    pub fn new(run: Totals, mean: f64, shape: Option<f64>) -> Result<Self> {
-        let divergence = |order: f64| -> Result<(f64, f64)> {
-            let [remove, add] = Direction::BOTH.map(|direction| run.divergence(order, direction));
-            Ok((order, remove?.max(add?)))
-        };
+    /// Computes the divergences of the best of `mean` runs on average, from those of one run, which are the worse of both
+    /// directions. Without a `shape` the number of runs is Poisson.
+    pub fn new(run: impl Fn(f64) -> Result<f64>, mean: f64, shape: Option<f64>) -> Result<Self> {
+        let divergence = |order: f64| Ok((order, run(order)?));
         let one: Vec<(f64, f64)> = renyi::orders().take(ORDERS).map(divergence).collect::<Result<_>>()?;
         let curve = match shape {
             Some(shape) => truncated(&one, check_mean(mean, shape)?, shape),
@@ -38,7 +34,8 @@ impl Selection {
         Ok(Self { curve: rising(curve) })
     }
 
-    fn at(&self, order: f64) -> f64 {
+    /// Returns the divergence at an order, rounded up.
+    pub fn at(&self, order: f64) -> f64 {
         // Divergences rise in the order, so that of the next known order bounds one in between.
         let place = self.curve.partition_point(|(known, _)| *known < order);
         self.curve.get(place).map_or(f64::INFINITY, |(_, divergence)| *divergence)
@@ -101,29 +98,4 @@ fn rising(mut curve: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
         *divergence = least;
     }
     curve
-}
-
-impl Totals {
-    /// Returns the Rényi divergence of all parts together, in one direction.
-    pub fn divergence(&self, order: f64, direction: Direction) -> Result<f64> {
-        let rounds = match direction {
-            Direction::Remove => &self.remove,
-            Direction::Add => &self.add,
-        };
-        let selected: f64 = self.selections.iter().map(|(one, count)| *count as f64 * one.at(order)).sum();
-        let zcdp = (self.rho + self.mu_squared / 2.0) * order;
-        Ok(renyi::divergence(rounds, order)? + zcdp + selected)
-    }
-
-    pub fn selected_epsilon(&self, delta: f64) -> Result<f64> {
-        self.worse(|direction| renyi::epsilon_of(|order| self.divergence(order, direction), delta))
-    }
-
-    pub fn selected_delta(&self, epsilon: f64) -> Result<f64> {
-        self.worse(|direction| renyi::delta_of(|order| self.divergence(order, direction), epsilon))
-    }
-
-    fn worse(&self, figure: impl Fn(Direction) -> Result<f64>) -> Result<f64> {
-        Ok(figure(Direction::Remove)?.max(figure(Direction::Add)?))
-    }
 }

@@ -21,6 +21,7 @@
 use super::class::Class;
 use super::cumulant::spans;
 use super::dots::{ln_mass, share_below, shared};
+use super::losses::{Loss, Losses};
 use super::pair::{Pair, Point};
 use crate::gaussian::bisect;
 
@@ -68,15 +69,35 @@ pub(super) fn cells(classes: &[(f64, Class)], cut: Cut) -> Cells {
                 let rise = (cut.theta * cut.spacing).exp();
                 Cutter { pair, cut, ln_weight: weight.ln(), rise, out: &mut cells }.all();
             }
-            Class::Losses(losses) => losses.deposit(*weight, cut, &mut cells),
+            Class::Losses(losses) => deposit(losses, *weight, cut, &mut cells),
         }
     }
     cells
 }
 
+/// Puts losses on the grid, such that no δ falls: each between the two places next to it, keeping P's and Q's mass.
+fn deposit(losses: &Losses, weight: f64, cut: Cut, out: &mut Cells) {
+    let Cut { spacing, theta, ln_scale, floor, .. } = cut;
+    let rise = (theta * spacing).exp();
+    let (kept, infinite) = losses.kept(cut.ln_tail);
+    out.infinite += weight * infinite;
+    let ln_weight = weight.ln() - ln_scale;
+    for Loss { loss, ln_mass } in kept.iter().copied() {
+        let place = (loss / spacing).floor();
+        if loss < floor {
+            out.dropped += (ln_mass + ln_weight + theta * loss).exp();
+            continue;
+        }
+        let mass = (ln_mass + ln_weight + theta * place * spacing).exp();
+        let share = share_below(loss - place * spacing, spacing);
+        out.add(place as i64, mass * share);
+        out.add(place as i64 + 1, mass * (1.0 - share) * rise);
+    }
+}
+
 impl Cells {
     /// Adds tilted mass at a multiple of h.
-    pub(super) fn add(&mut self, index: i64, mass: f64) {
+    fn add(&mut self, index: i64, mass: f64) {
         if self.masses.is_empty() {
             self.first = index;
         }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use super::cells::{Cells, Cut};
-use super::dots::share_below;
 use crate::error::{AccountingError, Result};
 
 /// Most losses of one distribution: 16 MiB of them.
@@ -87,7 +85,7 @@ impl Losses {
 
     /// Returns the losses that are left when up to e^{`ln_tail`} of P's mass at the largest of them counts as infinite, and
     /// that mass.
-    fn kept(&self, ln_tail: f64) -> (&[Loss], f64) {
+    pub(super) fn kept(&self, ln_tail: f64) -> (&[Loss], f64) {
         let most = ln_tail.exp();
         let mut cut = 0.0;
         let mut end = self.losses.len();
@@ -108,26 +106,6 @@ impl Losses {
         let kept = self.kept(ln_tail).0;
         let top = kept.last().map_or(f64::NEG_INFINITY, |one| one.loss);
         (kept.iter().map(|one| (one.ln_mass, one.loss)), top)
-    }
-
-    /// Puts the losses on a grid, such that no δ falls: each between the two places next to it, keeping P's and Q's mass.
-    pub(super) fn deposit(&self, weight: f64, cut: Cut, out: &mut Cells) {
-        let Cut { spacing, theta, ln_scale, floor, .. } = cut;
-        let rise = (theta * spacing).exp();
-        let (kept, infinite) = self.kept(cut.ln_tail);
-        out.infinite += weight * infinite;
-        let ln_weight = weight.ln() - ln_scale;
-        for Loss { loss, ln_mass } in kept.iter().copied() {
-            let place = (loss / spacing).floor();
-            if loss < floor {
-                out.dropped += (ln_mass + ln_weight + theta * loss).exp();
-                continue;
-            }
-            let mass = (ln_mass + ln_weight + theta * place * spacing).exp();
-            let share = share_below(loss - place * spacing, spacing);
-            out.add(place as i64, mass * share);
-            out.add(place as i64 + 1, mass * (1.0 - share) * rise);
-        }
     }
 
     /// Returns the largest loss, +∞ included.

@@ -58,5 +58,6 @@ def attach(
             rustle.torch.clipped_sum(model, loss, x, y, clip_norm=session.plan.clip_norm, divide_by=256)
             optimizer.step()             # noise is added here
     """
+    Attachment.check_arguments(divide_by, records)
     noise = Noise(session, model, commitment=commitment, group=process_group, reduce=reduce)
     return Attachment(optimizer, noise, divide_by, records=records)

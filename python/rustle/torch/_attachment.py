@@ -36,10 +36,6 @@ class Attachment:
         records: float | None = None,
         watch_gradients: bool = True,
     ):
-        if not divide_by > 0:
-            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
-        if records is not None and not records > 0:
-            raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
         self.noise, self.divide_by, self.records = noise, float(divide_by), records
         self._optimizer = optimizer
         self._check_optimizer(optimizer)
@@ -55,6 +51,14 @@ class Attachment:
         ]
         _owners.own(optimizer, noise.parameters.values())
         self._watch_rounds()
+
+    @staticmethod
+    def check_arguments(divide_by: float, records: float | None) -> None:
+        """Refuses numbers that no attachment takes, before noise claims the session."""
+        if not divide_by > 0:
+            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
+        if records is not None and not records > 0:
+            raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
 
     def _check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         ours = {id(p): name for name, p in self.noise.parameters.items()}
@@ -119,7 +123,7 @@ class Attachment:
             self._gradients.note_step()
 
     def _check_rounds(self) -> None:
-        """Before the first step, refuses ranks with other batches and warns where nothing checks participation."""
+        """Before the first step, refuses ranks that do not share out one batch, and warns where nothing checks participation."""
         rounds = self.noise.session.rounds
         if not self._warned:
             self.noise.check_ranks_draw_alike()

@@ -142,7 +142,8 @@ def in_order(loader: torch.utils.data.DataLoader, session: Session) -> DataLoade
 
     The loader must pass through its data in a fixed order, at least the plan's ``min_sep`` batches long, or shuffle
     where that keeps the plan's participation. It is iterated once an epoch. An epoch in fixed order that was left early
-    continues where it stopped; one that was shuffled is refused then.
+    continues where it stopped; one that was shuffled is refused then. For one rank: several share out the batches of
+    :class:`rustle.Rounds`, and a step by this loader is refused.
 
     Raises:
         rustle.errors.InvalidArgument: The order may break the plan's participation.

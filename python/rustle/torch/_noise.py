@@ -12,6 +12,7 @@ import torch.distributed as dist
 from .. import errors
 from .._commitment import Commitment
 from .._layout import Layout, Row, declared, share, skipped, spans
+from .._ranks import Drawn, check_drawn, check_kept, drawn_by
 from .._session import Session
 from .._sum_bound import check_norm
 from . import _tensors
@@ -62,6 +63,8 @@ class Noise:
         self.rank = dist.get_rank(group) if _tensors.is_distributed() else 0
         wanted = [share(session.dimension, self.rank, self.ranks)] if reduce else self._ranges()
         self.wanted = spans(wanted)
+        #: What this rank draws, once ranks were compared.
+        self._drawn: Drawn | None = None
         session.claim(self)
         self._sync_ranks()
 
@@ -79,15 +82,14 @@ class Noise:
         self.branch, self.step, self._nonce = self.session.share()
 
     def check_ranks_draw_alike(self) -> None:
-        """Refuses ranks whose batches differ: two of them could have the same record in one step. Collective."""
+        """Refuses ranks of which two could have the same record in one step. Collective."""
         if self.ranks == 1:
             return
-        rounds = self.session.rounds
-        digests: list[Any] = [None] * self.ranks
-        dist.all_gather_object(digests, rounds.digest if rounds is not None else None, group=self.group)
-        if len(set(digests)) > 1:
-            text = "batches differ among ranks; allowed: one scheme, population, length and seed on all of them"
-            raise errors.make("batches", text)
+        mine = drawn_by(self.session.rounds)
+        found: list[Any] = [None] * self.ranks
+        dist.all_gather_object(found, mine, group=self.group)
+        check_drawn(found)
+        self._drawn = mine
 
     def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
         """Binds the next step's row for these local sums, fetches it whole and returns it. Adds nothing."""
@@ -159,6 +161,7 @@ class Noise:
 
     def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float) -> None:
         rounds, records = self.session.rounds, self.records
+        check_kept(self._drawn, rounds)
         if rounds is not None:
             # A step that was half delivered comes again.
             whole = rounds.records(step)

@@ -30,6 +30,9 @@ class Optimizer(torch.optim.Optimizer):
         optimizer = rustle.torch.Optimizer(torch.optim.Adam(model.parameters()), session, model, divide_by=256)
     """
 
+    #: ``GradScaler`` unscales before the step: a fused optimizer would do so in its step, after noise was added.
+    _step_supports_amp_scaling = False
+
     def __init__(self, optimizer: torch.optim.Optimizer, session: Session, model: Named, **arguments: Any):
         # Not super().__init__: parameters and state are those of the wrapped optimizer.
         self.original_optimizer = optimizer

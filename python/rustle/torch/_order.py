@@ -54,6 +54,9 @@ class Passes(RoundGuard):
     begun anew, records would return sooner, or more often, than the plan allows.
     """
 
+    #: A rank that draws by itself may draw another's records.
+    rank = ranks = 0
+
     def __init__(self, loader: DataLoader, session: Session):
         super().__init__(session)
         check_order(loader, session.plan)

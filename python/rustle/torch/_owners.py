@@ -14,6 +14,9 @@ from .. import errors
 _owners: Any = WeakIdKeyDictionary()
 _ATTACHED = "_rustle_attached"
 _hook: Any = None
+# By which GradScaler knows optimizers that unscale gradients themselves, within the step: after noise was added.
+_UNSCALES = "_step_supports_amp_scaling"
+_UNSCALED = "_rustle_unscaled"
 
 
 def own(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> None:
@@ -26,6 +29,9 @@ def own(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) ->
     setattr(optimizer, _ATTACHED, True)
     # What copy, deepcopy and pickle ask an object for. PyTorch's own answer leaves the hooks out.
     optimizer.__getstate__ = refuse_copy  # type: ignore[method-assign]
+    if getattr(optimizer, _UNSCALES, False):
+        setattr(optimizer, _UNSCALES, False)
+        setattr(optimizer, _UNSCALED, True)
 
 
 def disown(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> None:
@@ -34,6 +40,8 @@ def disown(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor])
         owner = _owners.get(parameter)
         if owner is not None and owner() is optimizer:
             del _owners[parameter]
+    if optimizer.__dict__.pop(_UNSCALED, False):
+        setattr(optimizer, _UNSCALES, True)
     for name in (_ATTACHED, "__getstate__"):
         optimizer.__dict__.pop(name, None)
 

@@ -1,7 +1,7 @@
 //! `rustle batches`: the records of every round's batch, as JSON lines.
 
 use std::fs;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -115,7 +115,7 @@ fn write(rounds: Rounds, out: impl Write, bar: &Progress) -> anyhow::Result<Size
     let mut out = BufWriter::with_capacity(1 << 16, out);
     let mut sizes = Sizes::default();
     for batch in rounds {
-        serde_json::to_writer(&mut out, &batch)?;
+        serde_json::to_writer(&mut out, &batch).map_err(io::Error::from)?;
         out.write_all(b"\n")?;
         sizes.add(batch.ids.len() as u64);
         bar.inc(1);

@@ -10,7 +10,7 @@ use clap::Args;
 use super::harden::harden;
 use super::online;
 use crate::demo::{self, DemoOptions, DemoReport};
-use crate::output::Format;
+use crate::output::{Format, status_of_check};
 use crate::progress::Progress;
 use crate::streams;
 
@@ -55,11 +55,11 @@ pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
     });
     drop(progress);
     let report = report?;
-    match format {
-        Format::Json => streams::line(serde_json::to_string(&report)?)?,
-        Format::Table => streams::write(shown(&report).as_bytes())?,
-    }
-    Ok(if report.bits_agree { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let printed = match format {
+        Format::Json => streams::line(serde_json::to_string(&report)?),
+        Format::Table => streams::write(shown(&report).as_bytes()),
+    };
+    status_of_check(report.bits_agree, printed)
 }
 
 /// Returns the report as text. Writing to a String can't fail.

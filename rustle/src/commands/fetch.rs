@@ -15,7 +15,7 @@ use super::online;
 use crate::access::CoordinatorArg;
 use crate::npy::NpyWriter;
 use crate::out_file;
-use crate::output::{Answer, Format, bad_use};
+use crate::output::{Answer, Format, bad_use, never_quiet};
 use crate::progress::Progress;
 use crate::values::{self, Span};
 
@@ -72,7 +72,10 @@ pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         let out = args.out.display();
         return Err(bad_use(format!("--out is {out} and --commitment is missing; {allowed}")));
     }
-    online::block_on(&args.coordinator, fetch(args, format))
+    let fetched = online::block_on(&args.coordinator, fetch(args, format));
+    fetched.map_err(|error| {
+        never_quiet(error, "rows that were bound count as released; the same --commitment fetches them again")
+    })
 }
 
 async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -114,7 +117,7 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     if out_file::is_stdout(&args.out) {
         return Ok(ExitCode::SUCCESS);
     }
-    Answer::new()
+    let printed = Answer::new()
         .with("out", args.out.display().to_string())
         .with("rows", rows.len())
         .with("coordinates", range.len())
@@ -122,7 +125,11 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("sha256", hex::encode(sha256))
         .with("seconds", seconds)
         .with("bytes_per_second", (rows.len() * range.len() * 4) as f64 / seconds)
-        .print(format)?;
+        .print(format);
+    let out = args.out.display();
+    printed.map_err(|error| {
+        never_quiet(error, format_args!("{out} is written, and its rows are bound and count as released"))
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

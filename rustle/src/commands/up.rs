@@ -15,7 +15,7 @@ use super::dimension;
 use super::harden::harden;
 use crate::cluster::{ClusterOptions, LocalCluster, begin_ledger};
 use crate::commands::plan_file;
-use crate::output::{Answer, Format};
+use crate::output::{Answer, Format, never_quiet};
 use crate::progress::Progress;
 use crate::streams;
 use watch::Watch;
@@ -83,7 +83,10 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let job = runtime.block_on(create_job(&cluster, args, &plan, dimension, &key))?;
     drop(progress);
     let watch = Watch::start(&runtime, args.restart)?;
-    print_cluster(&cluster, args, job, format)?;
+    print_cluster(&cluster, args, job, format).map_err(|error| {
+        let kept = args.data_dir.display();
+        never_quiet(error, format_args!("the cluster is stopped, and its job stays in {kept}"))
+    })?;
     watch.run(&runtime, cluster)
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::branch::{BranchArgs, within};
 use crate::npy::NpyReader;
-use crate::output::{Answer, Format, bad_use};
+use crate::output::{Answer, Format, bad_use, status_of_check};
 use crate::progress::Progress;
 use crate::streams;
 use crate::values::Span;
@@ -70,14 +70,14 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
             oracle.to_bits()
         ));
     }
-    Answer::new()
+    let printed = Answer::new()
         .with("equal", equal)
         .with("step", step)
         .with("range", vec![range.start, range.end])
         .with("first_difference", difference.map_or(Value::Null, |d| d.to_json()))
         .with("seconds", start.elapsed().as_secs_f64())
-        .print(format)?;
-    Ok(if equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        .print(format);
+    status_of_check(equal, printed)
 }
 
 /// Returns the index of the file's row. Errors: rows of another length than the range, or an index out of range.

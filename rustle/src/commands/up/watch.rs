@@ -69,8 +69,9 @@ impl Watch {
                 return Ok(ExitCode::FAILURE);
             } else {
                 let left = cluster.workers_running();
+                let workers = if left == 1 { "worker that runs" } else { "workers that run" };
                 streams::note(format_args!(
-                    "its shards go to the {left} workers that run; --restart would start it again"
+                    "its shards go to the {left} {workers}; --restart would start it again"
                 ));
                 down.clear();
                 false
