@@ -54,7 +54,7 @@ class Passes(RoundGuard):
     begun anew, records would return sooner, or more often, than the plan allows.
     """
 
-    #: A rank that draws by itself may draw another's records.
+    #: A rank that draws by itself may draw the records of another one.
     rank = ranks = 0
 
     def __init__(self, loader: DataLoader, session: Session):
