@@ -25,7 +25,9 @@ impl Old {
         let recorder = Box::leak(Box::new(node::telemetry::recorder::builder().build_recorder()));
         let handle = recorder.handle();
         let _counting = metrics::set_default_local_recorder(recorder);
-        let worker = Worker::with(LeaseGrant { range: MANY, dimension: MANY.end, ..grant() }, Duration::ZERO);
+        let layout_digest = plan::Layout::dimension_only(MANY.end).unwrap().digest();
+        let grant = LeaseGrant { range: MANY, dimension: MANY.end, layout_digest, ..grant() };
+        let worker = Worker::with(grant, Duration::ZERO);
         let old = Self { worker, page: Box::new(move || handle.render()), _counting };
         let one = CoordinateRange { start: MANY.start, end: MANY.start + 1 };
         old.worker.fetch(FetchSlice { range: one, ..request(7) }).await.unwrap();
