@@ -60,7 +60,7 @@ fn ranks_beyond_what_there_is() {
     let unnamed = job.path("x.npy");
     mpirun(&[job.noise(2, &format!("--out {unnamed}"))]).failed_with(&["without --steps and --commitment"]);
     assert!(!std::path::Path::new(&unnamed).with_added_extension("commitment").exists());
-    mpirun(&[job.noise(2, "--steps 39..41 --sha256")])
+    mpirun(&[job.noise(2, "--steps 39..41 --commitment trained --sha256")])
         .failed_with(&["row 40 is beyond the plan's 40 iterations"]);
 }
 

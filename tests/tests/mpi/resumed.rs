@@ -22,7 +22,7 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
     let ledger = cluster.dir.path().join("coordinator/ledger.redb").display().to_string();
 
     cluster.cluster.kill_coordinator().unwrap();
-    let first = mpirun(&[job.noise_on(4, &ledger, "--steps 0..13 --sha256")]);
+    let first = mpirun(&[job.noise_on(4, &ledger, "--steps 0..13 --commitment cli --sha256")]);
     let oracle = expected_in(ledger.as_ref(), &name, plan, 0..40, 0..DIMENSION);
     let rows = |steps: std::ops::Range<usize>| &oracle[steps];
     assert_eq!(first.sha256(), sha256(rows(0..13)));
@@ -41,14 +41,14 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
     cluster.runtime.block_on(cluster.client.jobs().checkpoint(&name)).unwrap();
 
     cluster.cluster.kill_coordinator().unwrap();
-    let second = mpirun(&[job.noise_on(7, &ledger, "--steps 25..31 --sha256")]);
+    let second = mpirun(&[job.noise_on(7, &ledger, "--steps 25..31 --commitment cli --sha256")]);
     assert_eq!(second.sha256(), sha256(rows(25..31)));
     assert!(second.err.contains("restored from a checkpoint"), "{}", second.err);
     // From where the ledger stands, and rows of before again, under the same commitment.
-    let third = mpirun(&[job.noise_on(2, &ledger, "--sha256")]);
+    let third = mpirun(&[job.noise_on(2, &ledger, "--commitment cli --sha256")]);
     assert_eq!((third.sha256(), &third.answer()["first_row"]), (sha256(rows(31..40)), &31.into()));
     assert!(third.err.contains("restored from a checkpoint"), "{}", third.err);
-    let again = mpirun(&[job.noise_on(1, &ledger, "--steps 10..40 --sha256")]);
+    let again = mpirun(&[job.noise_on(1, &ledger, "--steps 10..40 --commitment cli --sha256")]);
     assert_eq!(again.sha256(), sha256(rows(10..40)));
     let other = mpirun(&[job.noise_on(2, &ledger, "--steps 12..13 --commitment another --sha256")]);
     other.failed_with(&["row 12 of job default, branch 0, is bound to another commitment"]);
@@ -104,7 +104,7 @@ fn an_old_ledger_is_found_by_a_branch_that_was_left_and_stays_as_it_was() {
         let row = RowRange { start: 1, end: 2 };
         ledger.bind(&name, 1, row, &[Commitment::of_text("cli")]).unwrap();
     }
-    mpirun(&[job.noise(2, &format!("--steps 1..2 {flags}"))]).answer();
+    mpirun(&[job.noise(2, &format!("--steps 1..2 --commitment cli {flags}"))]).answer();
     let contents = || {
         let ledger = Ledger::open(job.path("old").as_ref()).unwrap();
         let head = ledger.head(&name).unwrap();
