@@ -82,7 +82,7 @@ pub fn status_of_check(is_passed: bool, printed: anyhow::Result<()>) -> anyhow::
     Ok(ExitCode::FAILURE)
 }
 
-/// Returns an error that [`report`] prints even if it is that of a reader that left, which then says `outcome`. It is for
+/// Returns an error that [`report()`] prints even if it is that of a reader that left, which then says `outcome`. It is for
 /// commands that have changed what outlives them.
 pub fn never_quiet(error: anyhow::Error, outcome: impl Display) -> anyhow::Error {
     if is_of_reader(&error) { anyhow!("{error:#}: {outcome}") } else { error }
