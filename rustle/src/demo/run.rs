@@ -248,6 +248,7 @@ impl Demo {
     fn compare(&self) -> anyhow::Result<(u64, u64)> {
         let mut compared = 0;
         let mut differing = 0;
+        let _inside = self.runtime.enter();
         let client = Client::connect(&self.cluster.url())?;
         for Delivered { job, plan, rows } in &self.delivered {
             let created = self.runtime.block_on(client.jobs().get(job))?;
