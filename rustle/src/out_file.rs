@@ -58,7 +58,7 @@ pub fn refuse_stdout(path: &Path, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An open target. A regular file takes the place of the one before in [`OutFile::finish`]; until then, what is there
+/// An open target. A regular file replaces an earlier file in [`OutFile::finish`]; until then, what is there
 /// stays. A device or a pipe is never replaced: bytes go through it.
 #[derive(Debug)]
 pub struct OutFile {

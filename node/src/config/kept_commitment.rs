@@ -1,8 +1,8 @@
 //! Commitments that a command draws for the rows it writes to a file, kept beside that file.
 //!
 //! A command that ends early and is run again binds its rows to the same commitment and gets the same bytes. Once the file is
-//! whole, its rows are for whatever it is used for; the command run once more is refused, since the same noise would be
-//! written again for other data in silence. So it is where the command ended while it gave the file its name.
+//! whole, its rows may have been used; the command run once more is refused, since the same noise would be written again for
+//! other data in silence. So it is where the command ended while it gave the file its name.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

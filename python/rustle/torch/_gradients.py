@@ -1,4 +1,4 @@
-"""Gradients that are those of this step, and not of the one before."""
+"""Gradients that are those of this step, and not of an earlier step."""
 
 from __future__ import annotations
 
