@@ -43,10 +43,22 @@ pub struct Entry {
     /// Loss over the first half of the rounds relative to the same mechanism made for half the rounds, less one; `None`
     /// where there is no such mechanism.
     pub excess_at_half: Option<f64>,
-    /// False where the search ran out of steps; the entry is then the best point found.
+    /// False where the search ran out of steps; the entry is then the best point found. A search of general bands counts as
+    /// converged once ten steps together gained less than 0.01 % of the loss.
     pub converged: bool,
     /// True where the caller ended the search.
     pub stopped: bool,
     /// Seconds that the search took.
     pub seconds: f64,
+}
+
+impl Entry {
+    /// Returns the mechanism with its size, such as `blt 3`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.size {
+            Some(size) => format!("{} {size}", self.mechanism),
+            None => self.mechanism.to_owned(),
+        }
+    }
 }

@@ -11,6 +11,8 @@ use crate::entry::Entry;
 use crate::request::{PlannerError, Request, Result};
 use crate::sampling::Sampling;
 
+/// Where a search of general bands ends: mechanisms differ by per cents, and the last digits take most of the steps.
+const LEAST_GAIN: f64 = 1e-4;
 /// Most numbers of a column-normalised strategy that is optimized with its true, shorter last columns.
 const NORMALISED_NUMBERS: u64 = 1 << 17;
 
@@ -82,7 +84,9 @@ struct Optimum {
 }
 
 fn target(request: &Request, sampling: Sampling, n: u64) -> Target {
-    Target::new(n, sampling.rule(), request.objective.clone()).with_workload(request.workload.clone())
+    Target::new(n, sampling.rule(), request.objective.clone())
+        .with_workload(request.workload.clone())
+        .with_least_gain(LEAST_GAIN)
 }
 
 fn search(candidate: &Candidate, request: &Request, n: u64, flow: Flow<'_>) -> Result<Optimum> {

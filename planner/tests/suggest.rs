@@ -113,20 +113,20 @@ fn memory_decides_what_fits() {
     let tight = Request { memory_per_worker: Some(16 * 250_001), ..request() };
     let entries = all(&tight);
     assert!(entries.iter().all(|entry| entry.fits == (entry.state_bytes_per_parameter <= 16)));
-    let free = recommend(&roomy).unwrap();
-    let bound = recommend(&entries).unwrap();
+    let free = recommend(&roomy, 0.01).unwrap();
+    let bound = recommend(&entries, 0.01).unwrap();
     assert!(entries[bound.index].state_bytes_per_parameter <= 16);
     assert!(entries[bound.index].error >= roomy[free.index].error / 1.01);
     println!("{}\n{}", free.reason, bound.reason);
     let none = all(&Request { memory_per_worker: Some(0), sampling_probability: None, ..request() });
-    let stateless = &none[recommend(&none).unwrap().index];
+    let stateless = &none[recommend(&none, 0.01).unwrap().index];
     assert_eq!(stateless.state_bytes_per_parameter, 0);
 }
 
 #[test]
 fn less_state_wins_among_equals() {
     let entries = all(&request());
-    let chosen = &entries[recommend(&entries).unwrap().index];
+    let chosen = &entries[recommend(&entries, 0.01).unwrap().index];
     for other in entries.iter().filter(|other| other.error <= 1.01 * entries[0].error) {
         assert!(chosen.state_bytes_per_parameter <= other.state_bytes_per_parameter);
     }

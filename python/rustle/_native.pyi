@@ -138,8 +138,8 @@ def suggest(
     run: dict[str, Any],
     promise: tuple[float, float],
     sampling_probability: float | None,
-    workers: int,
-    memory_per_worker: int | None,
+    workers: tuple[int, int | None],
+    within: float,
 ) -> tuple[str, list[Plan]]: ...
 def optimise(run: dict[str, Any], promise: tuple[float, float], mechanism: str, size: int | None) -> Plan: ...
 def calibrate(plan: Plan, epsilon: float, delta: float) -> Plan: ...

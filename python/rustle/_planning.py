@@ -32,6 +32,7 @@ def plan(
     sampling_probability: float | None = None,
     workers: int = 1,
     memory_per_worker: int | None = None,
+    within: float = 0.05,
 ) -> Plan:
     """The plan with the least error at (ε, δ), or the best one of a mechanism.
 
@@ -39,7 +40,8 @@ def plan(
     ``epochs``: the same number, where records are in one batch of each epoch. One of them must be given: noise for one
     participation would be several times too small for many. ``dimension`` or ``parameters`` (names with shapes): the flattened vector. ``clip_norm``: ζ, in the gradient's own
     units. ``mechanism``: blt, band-mf, band-toeplitz, identity, …; ``size``: its bands or buffers.
-    ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so.
+    ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so. ``within``: the excess
+    over the least error for which less state is preferred; 0.05 is 5 %.
     """
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
@@ -47,7 +49,7 @@ def plan(
         return _native.optimise(run, (epsilon, delta), mechanism, size)
     if size is not None:
         raise errors.make("invalid_argument", f"size is {size}; allowed: none without a mechanism")
-    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, workers, memory_per_worker)
+    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, (workers, memory_per_worker), within)
     chosen = json.loads(answer)["recommended"]
     if chosen is None:
         raise errors.make(
@@ -71,6 +73,7 @@ def suggest(
     sampling_probability: float | None = None,
     workers: int = 1,
     memory_per_worker: int | None = None,
+    within: float = 0.05,
 ) -> list[dict[str, Any]]:
     """Every mechanism that could serve, the least error first; arguments as of :func:`plan`.
 
@@ -79,7 +82,7 @@ def suggest(
     """
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
-    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, workers, memory_per_worker)
+    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, (workers, memory_per_worker), within)
     found = json.loads(answer)
     entries = zip(found["entries"], plans, strict=True)
     return [

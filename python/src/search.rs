@@ -65,16 +65,21 @@ impl Run {
     }
 }
 
-/// Every mechanism weighed: one JSON object of entries, the least error first, and a plan of each.
+/// Every mechanism weighed: one JSON object of entries, the least error first, and a plan of each. `workers`: their number
+/// and the most bytes of state of one. `within`: the excess error for which less state is preferred.
 #[pyfunction]
 pub fn suggest(
     py: Python<'_>,
     run: Run,
     promise: (f64, f64),
     sampling_probability: Option<f64>,
-    workers: u64,
-    memory_per_worker: Option<u64>,
+    workers: (u64, Option<u64>),
+    within: f64,
 ) -> Result<(String, Vec<Plan>)> {
+    let (workers, memory_per_worker) = workers;
+    if !(0.0..=10.0).contains(&within) {
+        return Err(Refused::invalid("within", within, "0 to 10, where 0.05 is 5 %"));
+    }
     let (epsilon, delta) = promise;
     let dimension = run.layout()?.map(|layout| layout.dimension());
     let request = Request {
@@ -95,7 +100,7 @@ pub fn suggest(
     let end = || ended.store(true, Ordering::Relaxed);
     let watch = Watch { progress: &|_| {}, flow: &flow };
     let found = py.detach(|| work(signals, end, || planner::suggest(&request, watch)))??;
-    let chosen = planner::recommend(&found.entries);
+    let chosen = planner::recommend(&found.entries, within);
     let plans = found.entries.iter().map(|entry| {
         // A plan says nothing of sampling: what it promises by itself must hold without.
         let rule = match entry.sampling {
@@ -164,7 +169,7 @@ fn family(mechanism: &str, size: Option<usize>, run: &Run) -> Result<Family> {
             sized(size.map_or(Family::BltAuto { max_buffers: BUFFERS }, |buffers| Family::Blt { buffers }))
         }
         "band-toeplitz" => sized(Family::BandToeplitz { bands }),
-        "band-mf" => sized(Family::BandMf { bands }),
+        "band-mf" => sized(Family::BandMfByEpoch { bands }),
         "band-sqrt" => sized(Family::BandSqrt { bands }),
         "band-inverse" => sized(Family::BandInverse { bands }),
         "band-inverse-sqrt" => sized(Family::BandInverseSqrt { bands }),

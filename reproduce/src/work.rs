@@ -154,6 +154,7 @@ pub fn named(family: Family) -> String {
         | Family::BandToeplitzNormalised { bands: size }
         | Family::BandPower { bands: size }
         | Family::BandMf { bands: size }
+        | Family::BandMfByEpoch { bands: size }
         | Family::BandSqrt { bands: size }
         | Family::BandInverse { bands: size }
         | Family::BandInverseSqrt { bands: size } => format!("{}-{size}", family.name()),

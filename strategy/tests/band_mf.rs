@@ -176,3 +176,23 @@ fn a_stopped_search_returns_its_best() {
     assert!(found.stopped && !found.converged && found.iterations == 90);
     assert!(found.loss < first);
 }
+
+#[test]
+fn norms_by_epoch_are_below_the_published_optimum() {
+    // (n, bands = min_sep, epochs) and the loss of equal norms, which is the published optimum's.
+    for (n, bands, epochs, published) in
+        [(64_u64, 8_usize, 8_u64, 0.0), (256, 16, 16, 14.348), (100, 10, 10, 0.0), (100, 25, 4, 0.0)]
+    {
+        let rule = Participation::new(bands as u64, epochs).unwrap();
+        let target = Target::new(n, rule, Objective::Rms);
+        let equal = run(bands, &target);
+        let free =
+            optimize(Family::BandMfByEpoch { bands }, &target, &mut |_| ControlFlow::Continue(())).unwrap();
+        println!("n={n} b={bands}: {:.4} instead of {:.4}, {} steps", free.loss, equal.loss, free.iterations);
+        assert!(
+            free.sensitivity.exact && (free.sensitivity.value / equal.sensitivity.value - 1.0).abs() < 1e-9
+        );
+        assert!(published == 0.0 || (equal.loss - published).abs() < 1e-3);
+        assert!(free.loss < 0.99 * equal.loss, "{} {}", free.loss, equal.loss);
+    }
+}

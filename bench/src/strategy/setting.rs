@@ -65,7 +65,7 @@ impl Kind {
         match self {
             Self::Blt(buffers) => Family::Blt { buffers },
             Self::BandToeplitz(bands) => Family::BandToeplitz { bands },
-            Self::BandMf(bands) | Self::DenseBands(bands) => Family::BandMf { bands },
+            Self::BandMf(bands) | Self::DenseBands(bands) => Family::BandMfByEpoch { bands },
             Self::BandInverse(bands) => Family::BandInverse { bands },
             Self::Dense => Family::Dense,
         }

@@ -1,13 +1,15 @@
 //! General bands (McKenna 2024) on any workload whose inverse is banded, by the covariance recursion.
 //!
 //! Every column is normalised, so for p ≤ min_sep the sensitivity is √min(k, ⌈n/b⌉) whatever the parameters
-//! are and the error alone is minimised. The search starts at the column-normalised optimal Toeplitz strategy. The
-//! best columns hardly change away from both ends, so they are first sought at a few rounds, linear in between.
+//! are and the error alone is minimised. The norms are equal, or those of [`EpochNorms`], of the same sensitivity. The
+//! search starts at the column-normalised optimal Toeplitz strategy. The best columns hardly change away from both ends, so
+//! they are first sought at a few rounds, linear in between.
 
 use ndarray::Array2;
 
 use super::band_mf_error::NormalisedError;
 use super::band_mf_knots::Knots;
+use super::band_mf_norms::EpochNorms;
 use super::band_toeplitz::optimal_column;
 use super::lbfgs::{Limits, Watch, minimise};
 use super::row_loss::RowLoss;
@@ -34,11 +36,29 @@ const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };
 /// Most numbers of a strategy; six times its memory is needed.
 const MAX_NUMBERS: u64 = 1 << 26;
 
-pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
+/// The norms of the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ColumnNorms {
+    /// All are one, as published.
+    Equal,
+    /// One for each epoch of min_sep rounds.
+    ByEpoch,
+}
+
+pub(super) fn optimize(
+    bands: usize,
+    norms: ColumnNorms,
+    target: &Target,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Optimized> {
     let d = check(bands, target)?;
+    let norms = match norms {
+        ColumnNorms::Equal => None,
+        ColumnNorms::ByEpoch => EpochNorms::new(target),
+    };
     let mut watch = Watch::new(progress);
     let column = optimal_column(bands, &toeplitz(target), &mut watch)?.c;
-    let mut search = Search::new(&column, &d, target);
+    let mut search = Search::new(&column, &d, target, norms);
     let converged = search.run(&mut watch);
     let columns = Array2::from_shape_vec((search.n, bands), search.best)
         .map_err(|e| invalid("shape of columns", e, "(iterations, bands)"))?;
@@ -87,6 +107,9 @@ struct Search<'a> {
     error: NormalisedError,
     /// Columns of any length, shape (n, p).
     at: Vec<f64>,
+    /// The norms that are free, and their parameters, none where all are one.
+    norms: Option<EpochNorms>,
+    at_norms: Vec<f64>,
     /// The normalised columns with the least error of the objective itself so far.
     best: Vec<f64>,
     least: f64,
@@ -95,7 +118,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(column: &[f64], d: &InverseBands, target: &'a Target) -> Self {
+    fn new(column: &[f64], d: &InverseBands, target: &'a Target, norms: Option<EpochNorms>) -> Self {
         let n = target.iterations as usize;
         let p = column.len();
         let error = NormalisedError::new(d, n, p);
@@ -105,6 +128,8 @@ impl<'a> Search<'a> {
             target,
             error,
             at: column.repeat(n),
+            at_norms: vec![0.0; norms.as_ref().map_or(0, EpochNorms::len)],
+            norms,
             best: Vec::new(),
             least: f64::INFINITY,
             gains: Vec::new(),
@@ -146,22 +171,36 @@ impl<'a> Search<'a> {
     /// Minimises `loss` over the columns at the knots; true when the search settled.
     fn descend(&mut self, knots: &Knots, limits: Limits, loss: &RowLoss, watch: &mut Watch<'_, '_>) -> bool {
         let p = self.p;
+        let limits = Limits { tolerance: limits.tolerance.max(self.target.least_gain), ..limits };
         let mut columns = self.at.clone();
-        let scales = scales(&knots.gather(&self.gains), p);
+        let mut scales = scales(&knots.gather(&self.gains), p);
         let mut free: Vec<f64> = knots.pick(&self.at, p);
+        free.extend_from_slice(&self.at_norms);
+        if let Some(norms) = &self.norms {
+            scales.extend(self::scales(&norms.gather(&self.gains), 1));
+        }
+        let numbers = free.len() - self.at_norms.len();
         let start = free.iter().zip(&scales).map(|(x, s)| x / s).collect();
         let count = self.target.participation.in_rounds(self.target.iterations);
         let ln_sensitivity = 0.5 * (count as f64).ln();
         let error = &mut self.error;
+        let norms = &self.norms;
         let found = minimise(start, limits, watch, |x, gradient| {
             free.iter_mut().zip(x).zip(&scales).for_each(|((free, x), s)| *free = x * s);
-            knots.expand(&free, p, &mut columns);
+            knots.expand(&free[..numbers], p, &mut columns);
+            if let Some(norms) = norms {
+                norms.lengths(&free[numbers..], error.lengths_mut());
+            }
             let ln_error = error.ln_error(loss, &mut columns);
-            knots.collect(&columns, p, gradient);
+            knots.collect(&columns, p, &mut gradient[..numbers]);
+            if let Some(norms) = norms {
+                norms.gradient(&free[numbers..], error.gains(), &mut gradient[numbers..]);
+            }
             gradient.iter_mut().zip(&scales).for_each(|(g, s)| *g *= s);
             ln_error + ln_sensitivity
         });
         free.iter_mut().zip(&found.x).zip(&scales).for_each(|((free, x), s)| *free = x * s);
+        self.at_norms = free.split_off(numbers);
         knots.expand(&free, p, &mut self.at);
         self.keep();
         found.converged
@@ -169,6 +208,9 @@ impl<'a> Search<'a> {
 
     /// Keeps the columns if they are the best for the objective itself.
     fn keep(&mut self) {
+        if let Some(norms) = &self.norms {
+            norms.lengths(&self.at_norms, self.error.lengths_mut());
+        }
         let Some(squared) = self.error.rows(&self.at) else { return };
         let error = self.target.objective.error(squared);
         if error < self.least {

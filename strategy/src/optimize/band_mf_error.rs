@@ -1,4 +1,4 @@
-//! ln(error) of column-normalised bands with its gradient by columns of any length; O(n·p²).
+//! ln(error) of bands whose columns have set norms, with its gradient by columns of any length; O(n·p²).
 
 use super::row_loss::RowLoss;
 use crate::covariance::Covariance;
@@ -10,8 +10,10 @@ pub(super) struct NormalisedError {
     n: usize,
     p: usize,
     covariance: Covariance,
-    /// The columns, each of norm one within n rows, shape (n, p); entries below row n−1 are zero.
+    /// The columns, each of its length within n rows, shape (n, p); entries below row n−1 are zero.
     columns: Vec<f64>,
+    /// The norm that each column is given; one unless set.
+    lengths: Vec<f64>,
     norms: Vec<f64>,
     gains: Vec<f64>,
     weights: Vec<f64>,
@@ -21,7 +23,21 @@ impl NormalisedError {
     pub fn new(d: &InverseBands, n: usize, p: usize) -> Self {
         let covariance = Covariance::new(d, n, p);
         let each = || vec![0.0; n];
-        Self { n, p, covariance, columns: vec![0.0; n * p], norms: each(), gains: each(), weights: each() }
+        Self {
+            n,
+            p,
+            covariance,
+            columns: vec![0.0; n * p],
+            lengths: vec![1.0; n],
+            norms: each(),
+            gains: each(),
+            weights: each(),
+        }
+    }
+
+    /// The norms that the columns are given, one for each, to be set before a call.
+    pub fn lengths_mut(&mut self) -> &mut [f64] {
+        &mut self.lengths
     }
 
     /// The normalised columns of the last call of [`Self::ln_error`].
@@ -64,7 +80,8 @@ impl NormalisedError {
             }
             self.norms[j] = norm;
             let column = &mut self.columns[j * p..][..p];
-            column[..inside].iter_mut().zip(raw).for_each(|(c, raw)| *c = raw / norm);
+            let scale = self.lengths[j] / norm;
+            column[..inside].iter_mut().zip(raw).for_each(|(c, raw)| *c = raw * scale);
         }
         true
     }
@@ -72,10 +89,12 @@ impl NormalisedError {
     /// From the gradient by normalised columns to that by the given ones.
     fn remove_lengths(&mut self, gradient: &mut [f64]) {
         let columns = self.columns.chunks_exact(self.p);
-        let each = gradient.chunks_exact_mut(self.p).zip(columns).zip(&self.norms).zip(&mut self.gains);
-        for (((gradient, column), norm), gain) in each {
+        let lengths = self.lengths.iter().zip(&self.norms);
+        let each = gradient.chunks_exact_mut(self.p).zip(columns).zip(lengths).zip(&mut self.gains);
+        for (((gradient, column), (length, norm)), gain) in each {
             let along = dot(gradient, column);
-            gradient.iter_mut().zip(column).for_each(|(g, c)| *g = (*g - c * along) / norm);
+            let share = along / (length * length);
+            gradient.iter_mut().zip(column).for_each(|(g, c)| *g = (*g - c * share) * length / norm);
             *gain = -along;
         }
     }
@@ -109,6 +128,7 @@ mod tests {
         let columns: Vec<f64> =
             (0..n * p).map(|k| 1.0 / (1 + k % p) as f64 + 0.1 * (k as f64).sin()).collect();
         let mut error = NormalisedError::new(d, n, p);
+        error.lengths_mut().iter_mut().enumerate().for_each(|(j, r)| *r = 1.0 + 0.5 * (j as f64).cos());
         let mut gradient = columns.clone();
         let size = error.ln_error(loss, &mut gradient).abs().max(1.0);
         for k in 0..n * p {

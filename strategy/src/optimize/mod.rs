@@ -4,6 +4,7 @@ mod band_inverse;
 mod band_mf;
 mod band_mf_error;
 mod band_mf_knots;
+mod band_mf_norms;
 mod band_toeplitz;
 mod blt;
 mod dense;
@@ -25,6 +26,8 @@ mod target;
 use crate::error::{Result, invalid};
 use crate::strategy::Strategy;
 use crate::tree::Tree;
+
+use band_mf::ColumnNorms;
 
 pub use crate::loss::Objective;
 pub use band_toeplitz::flatten_tail;
@@ -49,7 +52,8 @@ pub fn optimize(family: Family, target: &Target, progress: &mut ProgressFn<'_>) 
         Family::BandToeplitz { bands } => band_toeplitz::optimize(bands, target, progress),
         Family::BandToeplitzNormalised { bands } => normalised::optimize(bands, target, progress),
         Family::BandPower { bands } => power::optimize(bands, target, progress),
-        Family::BandMf { bands } => band_mf::optimize(bands, target, progress),
+        Family::BandMf { bands } => band_mf::optimize(bands, ColumnNorms::Equal, target, progress),
+        Family::BandMfByEpoch { bands } => band_mf::optimize(bands, ColumnNorms::ByEpoch, target, progress),
         Family::BandInverse { bands } => band_inverse::optimize(bands, target, progress),
         Family::LambdaCgd => lambda::optimize(target, progress),
         Family::Dense => dense::optimize(dense::Rule::MinSep, target, progress),

@@ -21,6 +21,8 @@ pub struct Target {
     /// Rules whose mean loss is minimised, for runs whose min-sep is not known beforehand; empty for
     /// [`Self::participation`] alone.
     pub over_participations: Vec<Participation>,
+    /// Least relative gain of the loss over ten steps at which a search of general bands goes on; 0 for its own, about 1e-8.
+    pub least_gain: f64,
 }
 
 impl Target {
@@ -33,6 +35,7 @@ impl Target {
             objective,
             workload: Workload::Prefix,
             over_participations: Vec::new(),
+            least_gain: 0.0,
         }
     }
 
@@ -47,6 +50,14 @@ impl Target {
     #[must_use]
     pub fn with_participations(mut self, rules: Vec<Participation>) -> Self {
         self.over_participations = rules;
+        self
+    }
+
+    /// Returns the same setting for a comparison: a search of general bands, the longest, ends once ten steps together gain
+    /// less than `least_gain` of the loss.
+    #[must_use]
+    pub fn with_least_gain(mut self, least_gain: f64) -> Self {
+        self.least_gain = least_gain;
         self
     }
 

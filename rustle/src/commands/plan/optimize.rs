@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use plan::Mechanism;
 use strategy::optimize::{Family, Optimized, Target, optimize};
 use strategy::{MechanismKind, Participation, Workload};
@@ -19,6 +19,15 @@ use crate::streams;
 
 /// Maximum number of buffers of a BLT where no count is given. A buffer is added while it gains more than 0.01 %.
 const BUFFERS: usize = 8;
+
+/// The norms of a band matrix's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ColumnNorms {
+    /// One for each epoch of min-sep rounds
+    ByEpoch,
+    /// All equal
+    Equal,
+}
 
 #[derive(Clone, Debug, Args)]
 pub struct OptimizeArgs {
@@ -36,6 +45,10 @@ pub struct OptimizeArgs {
     /// Divide each column of C by its norm and optimize for that, for band-toeplitz
     #[arg(long)]
     column_normalised: bool,
+    /// Norms of C's columns, for band-mf: one for each epoch of min-sep rounds, which makes the loss smaller at the same
+    /// sensitivity, or equal, as published
+    #[arg(long, value_name = "NORMS", value_enum, default_value_t = ColumnNorms::ByEpoch)]
+    column_norms: ColumnNorms,
     /// Search only the family (1−x)^(−α), of one parameter, for band-toeplitz
     #[arg(long, conflicts_with = "column_normalised")]
     power: bool,
@@ -105,7 +118,7 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
 
 impl OptimizeArgs {
     fn check_sizes(&self) -> anyhow::Result<()> {
-        use MechanismKind::{BandToeplitz, Blt, Dense, Identity, LambdaCgd, Tree};
+        use MechanismKind::{BandMf, BandToeplitz, Blt, Dense, Identity, LambdaCgd, Tree};
         let kind = self.mechanism;
         let is_banded = !matches!(kind, Identity | Tree | Blt | LambdaCgd | Dense);
         let flags = [
@@ -113,6 +126,7 @@ impl OptimizeArgs {
             ("--bands", self.bands.is_some() && !is_banded),
             ("--column-normalised", self.column_normalised && kind != BandToeplitz),
             ("--power", self.power && kind != BandToeplitz),
+            ("--column-norms", self.column_norms != ColumnNorms::ByEpoch && kind != BandMf),
             ("--fixed-epoch", self.fixed_epoch && kind != Dense),
         ];
         refuse_given(&flags, &format!("--mechanism {}", kind.name()))?;
@@ -144,7 +158,10 @@ impl OptimizeArgs {
             MechanismKind::BandToeplitz if self.power => Family::BandPower { bands },
             MechanismKind::BandToeplitz if self.column_normalised => Family::BandToeplitzNormalised { bands },
             MechanismKind::BandToeplitz => Family::BandToeplitz { bands },
-            MechanismKind::BandMf => Family::BandMf { bands },
+            MechanismKind::BandMf => match self.column_norms {
+                ColumnNorms::ByEpoch => Family::BandMfByEpoch { bands },
+                ColumnNorms::Equal => Family::BandMf { bands },
+            },
             MechanismKind::BandInverse => Family::BandInverse { bands },
             MechanismKind::LambdaCgd => Family::LambdaCgd,
             MechanismKind::Dense if self.fixed_epoch => Family::DenseFixedEpoch,

@@ -22,8 +22,8 @@ use crate::rates;
 use crate::streams;
 use crate::values::Bytes;
 
-/// Rows of the table; JSON has all mechanisms.
-const SHOWN: usize = 16;
+/// Mechanisms in the table, besides the recommended one and independent noise; `--all` and JSON have all.
+const SHOWN: usize = 6;
 
 #[derive(Clone, Debug, Args)]
 pub struct SuggestArgs {
@@ -46,6 +46,12 @@ pub struct SuggestArgs {
     memory_per_worker: Option<Bytes>,
     #[command(flatten)]
     release: ReleaseArgs,
+    /// Largest excess over the least error for which less state is preferred, in per cent, such as 10%
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
+    within: f64,
+    /// Show every mechanism and every figure: a wide table
+    #[arg(long)]
+    all: bool,
     /// Skip the measurement of rows per second on this machine
     #[arg(long)]
     no_rates: bool,
@@ -63,7 +69,7 @@ pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
         streams::note("warning: the search was stopped; mechanisms are missing or not fully optimized");
     }
     let rates = if args.no_rates { Vec::new() } else { measured(&entries, &request) };
-    let Some(chosen) = recommend(&entries) else {
+    let Some(chosen) = recommend(&entries, args.within) else {
         return Err(bad_use(
             "the search was stopped before it found a mechanism that fits; let it run longer",
         ));
@@ -82,7 +88,11 @@ pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
             answer.with("mechanisms", list).with("left_out", left_out).print(format)?;
         }
         Format::Table => {
-            streams::line(table(&entries, &rates, chosen.index))?;
+            streams::line(if args.all {
+                whole(&entries, &rates, chosen.index)
+            } else {
+                short(&entries, &rates, chosen.index)
+            })?;
             answer.print(format)?;
         }
     }
@@ -135,7 +145,7 @@ impl SuggestArgs {
         }
         let plan = run.plan(Mechanism::try_from(&entry.strategy)?, sigma)?;
         let answer = Answer::new()
-            .with("recommended", name(entry))
+            .with("recommended", entry.name())
             .with("sampling", entry.sampling_name)
             .with("reason", chosen.reason.clone())
             .with("account", account)
@@ -168,7 +178,7 @@ fn measured(entries: &[Entry], request: &Request) -> Vec<Option<f64>> {
     let rates = entries.iter().map(|entry| {
         bar.inc(1);
         // Sampling does not change the rate.
-        let key = name(entry);
+        let key = entry.name();
         if let Some((_, rate)) = seen.iter().find(|(name, _)| *name == key) {
             return *rate;
         }
@@ -184,59 +194,98 @@ fn rate(rates: &[Option<f64>], index: usize) -> Option<f64> {
     rates.get(index).copied().flatten()
 }
 
-/// Returns the mechanism with its size, such as `blt 3`.
-fn name(entry: &Entry) -> String {
-    match entry.size {
-        Some(size) => format!("{} {size}", entry.mechanism),
-        None => entry.mechanism.to_owned(),
-    }
-}
-
 fn object(entry: &Entry, rate: Option<f64>) -> Value {
     let mut value = json!(entry);
     value["rows_per_second"] = json!(rate);
     value
 }
 
-fn table(entries: &[Entry], rates: &[Option<f64>], chosen: usize) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header([
+/// The text of a mechanism in one column of the table, by the mechanism's place.
+type Cell<'a> = &'a dyn Fn(usize) -> String;
+
+/// The columns that fit in a terminal, for the mechanisms in front. What is the same for all is left out.
+fn short(entries: &[Entry], rates: &[Option<f64>], chosen: usize) -> Table {
+    let is_sampled = entries.iter().any(|entry| matches!(entry.sampling, Sampling::CyclicPoisson { .. }));
+    let is_limited = entries.iter().any(|entry| !entry.fits);
+    let columns: [(&str, bool, Cell<'_>); 8] = [
+        ("", true, &|i| arrow(i == chosen)),
+        ("mechanism", true, &|i| entries[i].name()),
+        ("sampling", is_sampled, &|i| entries[i].sampling_name.into()),
+        ("error", true, &|i| format!("{:.3}", entries[i].error)),
+        ("noise mult.", true, &|i| format!("{:.3}", entries[i].noise_multiplier)),
+        ("state/param", true, &|i| Bytes(entries[i].state_bytes_per_parameter).to_string()),
+        ("fits", is_limited, &|i| fits(&entries[i])),
+        ("rows/s", !rates.is_empty(), &|i| per_second(rate(rates, i))),
+    ];
+    let columns: Vec<_> = columns.iter().filter(|(_, is_shown, _)| *is_shown).collect();
+    let header: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
+    let mut table = new_table(&header);
+    let is_independent = |i: usize| entries[i].mechanism == "identity";
+    for i in (0..entries.len()).filter(|i| *i < SHOWN || *i == chosen || is_independent(*i)) {
+        table.add_row(columns.iter().map(|(.., cell)| cell(i)));
+    }
+    table
+}
+
+/// Every mechanism with every figure.
+fn whole(entries: &[Entry], rates: &[Option<f64>], chosen: usize) -> Table {
+    let mut table = new_table(&[
         "",
         "mechanism",
         "sampling",
         "error",
         "noise mult.",
         "loss",
-        "state B/param",
+        "state/param",
         "state/worker",
         "fits",
         "rows/s",
         "ε if broken",
         "excess at n/2",
     ]);
-    // The best of every pair of mechanism and sampling has a line, however far down.
-    let first = |i: usize| {
-        let kind = |entry: &Entry| (entry.mechanism, entry.sampling_name);
-        !entries[..i].iter().any(|earlier| kind(earlier) == kind(&entries[i]))
-    };
-    let shown = (0..entries.len()).filter(|i| *i < SHOWN || *i == chosen || first(*i));
-    for i in shown {
-        let entry = &entries[i];
+    for (i, entry) in entries.iter().enumerate() {
         table.add_row([
-            if i == chosen { "→".into() } else { String::new() },
-            name(entry),
+            arrow(i == chosen),
+            entry.name(),
             entry.sampling_name.into(),
             format!("{:.4}", entry.error),
             format!("{:.4}", entry.noise_multiplier),
             format!("{:.4}", entry.loss),
-            entry.state_bytes_per_parameter.to_string(),
+            Bytes(entry.state_bytes_per_parameter).to_string(),
             Bytes(entry.state_bytes_per_worker).to_string(),
-            if entry.fits { "yes" } else { "no" }.into(),
-            rate(rates, i).map_or("-".into(), |rate| format!("{rate:.1}")),
+            fits(entry),
+            per_second(rate(rates, i)),
             entry.epsilon_if_assumption_fails.map_or("-".into(), |epsilon| format!("{epsilon:.2}")),
             entry.excess_at_half.map_or("-".into(), |excess| format!("{:.1} %", 100.0 * excess)),
         ]);
     }
     table
+}
+
+fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header.iter().copied());
+    table
+}
+
+fn arrow(is_chosen: bool) -> String {
+    if is_chosen { "→".into() } else { String::new() }
+}
+
+fn fits(entry: &Entry) -> String {
+    if entry.fits { "yes" } else { "no" }.into()
+}
+
+fn per_second(rate: Option<f64>) -> String {
+    rate.map_or("-".into(), |rate| if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") })
+}
+
+/// Parses a share in per cent, with or without the sign, to a fraction.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().trim_end_matches('%').trim_end().parse().ok();
+    match number {
+        Some(number) if (0.0..=1000.0).contains(&number) => Ok(number / 100.0),
+        _ => Err(format!("{text} is no share in per cent; allowed: 0% to 1000%, such as 10%")),
+    }
 }
