@@ -21,7 +21,7 @@ pub struct Target {
     /// Rules whose mean loss is minimised, for runs whose min-sep is not known beforehand; empty for
     /// [`Self::participation`] alone.
     pub over_participations: Vec<Participation>,
-    /// Least relative gain of the loss over ten steps at which a search of general bands goes on; 0 for its own, about 1e-8.
+    /// Least relative gain of the loss over ten steps at which a search of general bands continues; 0 for its own, about 1e-8.
     pub least_gain: f64,
 }
 
