@@ -62,7 +62,7 @@ mod tests;
 
 pub use coefficients::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 pub use error::PlanError;
-pub use grid::{Grid, GridCoefficients, GridFigures, OnGrid, Rounding};
+pub use grid::{Grid, GridCoefficients, GridFigures, GridPlan, Rounding};
 pub use layout::{Layout, Parameter, ParameterRange};
 pub use mechanism::Mechanism;
 pub use plan::Plan;

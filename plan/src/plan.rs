@@ -7,7 +7,7 @@ use strategy::Strategy;
 
 use crate::file::PlanFile;
 use crate::{
-    Coefficients, Layout, Mechanism, OnGrid, Participation, PlanError, PlanSpec, Tree, check, conversion,
+    Coefficients, GridPlan, Layout, Mechanism, Participation, PlanError, PlanSpec, Tree, check, conversion,
     round, stability,
 };
 
@@ -17,7 +17,7 @@ pub struct Plan {
     spec: PlanSpec,
     coefficients: Arc<Coefficients>,
     strategy: Arc<Strategy>,
-    on_grid: Option<Arc<OnGrid>>,
+    on_grid: Option<Arc<GridPlan>>,
 }
 
 /// All else follows from the fields, so plans are equal where their fields are.
@@ -41,7 +41,7 @@ impl Plan {
             spec.iterations,
             round::scale(spec.noise_multiplier, spec.clip_norm),
         )?;
-        let on_grid = spec.grid.map(|grid| OnGrid::new(&spec, grid, &strategy)).transpose()?.map(Arc::new);
+        let on_grid = spec.grid.map(|grid| GridPlan::new(&spec, grid, &strategy)).transpose()?.map(Arc::new);
         Ok(Self { spec, coefficients, strategy, on_grid })
     }
 
@@ -104,7 +104,7 @@ impl Plan {
     }
 
     /// Returns the plan's grid with its coefficients and figures; `None` for a plan whose rows are `f32`.
-    pub fn on_grid(&self) -> Option<&OnGrid> {
+    pub fn on_grid(&self) -> Option<&GridPlan> {
         self.on_grid.as_deref()
     }
 

@@ -1,4 +1,4 @@
-//! Plans on a grid by the command line: made, shown, accounted for, and refused where rows of floats are asked for.
+//! Plans on a grid by the command line: made, shown, accounted for, and refused where rows of floats are requested.
 
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used, dead_code)]
@@ -7,7 +7,8 @@ mod bench;
 
 use bench::Bench;
 
-const FROM: &str = "plan from --iterations 12 --min-sep 3 --max-participations 2 --noise-multiplier 2 --mechanism identity";
+const FROM: &str =
+    "plan from --iterations 12 --min-sep 3 --max-participations 2 --noise-multiplier 2 --mechanism identity";
 
 #[test]
 fn a_plan_on_a_grid_is_made_shown_and_accounted_for() {
@@ -61,7 +62,10 @@ fn a_grid_needs_what_its_account_does() {
         ("--grid --float --dimension 9", ["--grid", "--float"]),
         ("--rounding nearest --dimension 9", ["--grid", "--rounding"]),
         ("--grid --rounding odd --dimension 9", ["odd", "dithered"]),
-        ("--grid --rounding nearest --summing-error 0 --dimension 100000000000", ["grid.rounding", "dithered"]),
+        (
+            "--grid --rounding nearest --summing-error 0 --dimension 100000000000",
+            ["grid.rounding", "dithered"],
+        ),
     ] {
         bench.refused(&format!("{FROM} {flags}"), 2, &words);
     }

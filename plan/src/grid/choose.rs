@@ -1,6 +1,6 @@
 //! A step and a rounding that fit a run.
 
-use super::on_grid::{NEAREST, dimension, in_range, share};
+use super::grid_plan::{NEAREST, dimension, in_range, share};
 use super::setting::{Grid, Rounding, missing_summing_error};
 use crate::{PlanError, PlanSpec, check};
 

@@ -3,7 +3,7 @@
 use crate::Tree;
 
 /// The numbers that turn normals z_t into rows n_t of integers. Every number is an exact binary64 and part of what is
-/// accounted for: nobody may round it again. s is σζ/γ, the noise's deviation in steps of the grid.
+/// accounted for: no reader may round it again. s is σζ/γ, the noise's deviation in steps of the grid.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GridCoefficients {
     /// n_t = ⌊s·z_t + ½⌋.

@@ -27,6 +27,9 @@ const DITHER_GRAIN: f64 = 1.0 / (1u64 << 24) as f64;
 /// Above what a handful of operations in binary64 can lose.
 const UP: f64 = 1.0 + 1.0 / (1u64 << 50) as f64;
 
+/// A job may rewind, and each branch has rows of its own that may fail: probabilities are for this many branches.
+const BRANCHES: f64 = 65_536.0;
+
 /// Largest probability of leaving the mechanism; a plan with more is refused.
 const MAX_FAILURE: f64 = 1e-16;
 
@@ -53,8 +56,8 @@ pub struct GridFigures {
 }
 
 impl GridFigures {
-    /// Returns τ, the probability with which a run leaves the mechanism that is accounted for, whichever the data: δ grows
-    /// by τ(1 + e^ε).
+    /// Returns τ, the probability with which a run of up to 65,536 branches leaves the mechanism that is accounted for,
+    /// whichever the data: δ grows by τ(1 + e^ε).
     #[must_use]
     pub fn failure(&self) -> f64 {
         (self.range_failure + self.buffer_failure + self.rounding_failure) * UP
@@ -78,6 +81,7 @@ impl Run<'_> {
         let gamma = self.grid.step_size();
         let clip_norm = self.accounted_clip_norm();
         let numbers = self.dimension as f64 * self.iterations as f64;
+        let rows = BRANCHES * numbers;
         let feedback_error = self.feedback_error();
         let participations = self.participations.min(self.iterations) as f64;
         let dithered = self.grid.rounding == Rounding::Dithered;
@@ -87,9 +91,13 @@ impl Run<'_> {
             noise_multiplier: divided_down(self.scale * gamma, clip_norm),
             feedback_error,
             sensitivity_added: 2.0 * feedback_error * numbers.sqrt() * gamma / clip_norm * UP,
-            range_failure: 2.0 * numbers * normal_tail(self.distance()),
-            buffer_failure: 2.0 * numbers * self.deviations.buffers.len() as f64 * normal_tail(DEVIATIONS),
-            rounding_failure: if dithered { participations * LN_DITHER_FAILURE.exp() } else { 0.0 },
+            range_failure: 2.0 * rows * normal_tail(self.distance()),
+            buffer_failure: 2.0 * rows * self.deviations.buffers.len() as f64 * normal_tail(DEVIATIONS),
+            rounding_failure: if dithered {
+                BRANCHES * participations * LN_DITHER_FAILURE.exp()
+            } else {
+                0.0
+            },
         };
         let failure = figures.failure();
         let allowed = format!("at most {MAX_FAILURE:e}; fewer coordinates or rounds");

@@ -7,20 +7,20 @@
 //! * `setting`: [`Grid`] and [`Rounding`], the fields of `[grid]`; `choose`: a step and a rounding that fit.
 //! * `coefficients`: [`GridCoefficients`], the numbers that run; `exact`: how they come from a mechanism.
 //! * `deviation`: how far rows and buffers go; `figures`: [`GridFigures`], what an account takes from all of it.
-//! * `matrix`: the matrix that is accounted for; `on_grid`: [`OnGrid`], the checked whole.
+//! * `matrix`: the matrix that is accounted for; `grid_plan`: [`GridPlan`], the checked whole.
 
 mod choose;
 mod coefficients;
 mod deviation;
 mod exact;
 mod figures;
+mod grid_plan;
 mod matrix;
-mod on_grid;
 mod setting;
 
 pub use choose::choose;
 pub use coefficients::{GridBandRows, GridBanded, GridCoefficients, GridInverse};
 pub use figures::GridFigures;
-pub use on_grid::OnGrid;
+pub use grid_plan::GridPlan;
 pub(crate) use setting::missing_summing_error;
 pub use setting::{Grid, Rounding};

@@ -25,14 +25,14 @@ const CONTRIBUTIONS: f64 = 0.02;
 
 /// The numbers that a plan's rows on the grid are made with, and what accounts take from them.
 #[derive(Clone, Debug)]
-pub struct OnGrid {
+pub struct GridPlan {
     grid: Grid,
     coefficients: GridCoefficients,
     figures: GridFigures,
     matrix: Strategy,
 }
 
-impl OnGrid {
+impl GridPlan {
     /// Checks `grid` for the other fields of a plan, which have been checked, and computes all that follows.
     ///
     /// # Errors
