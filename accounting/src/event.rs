@@ -185,6 +185,9 @@ pub struct MatrixMechanism {
     /// The way in which the records of each round were chosen.
     #[serde(default)]
     pub sampling: Sampling,
+    /// τ, the probability with which the run leaves this mechanism, whichever the data: δ grows by τ(1 + e^ε).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failure_probability: f64,
     /// The digest of the plan that ran, hexadecimal, or empty. Accounts do not depend on it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub plan_digest: String,
@@ -241,9 +244,14 @@ impl MatrixMechanism {
             min_sep: bands.max(1),
             max_participations,
             sampling: Sampling::CyclicPoisson { sampling_probability, partition, cap: None },
+            failure_probability: 0.0,
             plan_digest: String::new(),
         }
     }
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Event {

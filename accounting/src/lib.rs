@@ -87,6 +87,7 @@
 //! * [`Event`], [`MatrixMechanism`], [`Sampling`] (`event`): what ran, as data. The sampling vocabulary
 //!   ([`Partition`], [`Neighbouring`]) is that of the crate `batches`, which draws the batches.
 //! * [`Account`] (`account`): the interpreter of events, and the figures.
+//! * [`failure`]: runs that may leave the mechanism that is accounted for.
 //! * [`gaussian`], [`zcdp`], [`renyi`], [`normal`]: closed forms and conversions.
 //! * [`pld`]: privacy-loss distributions; [`summary`] reads other figures off them.
 //! * [`amplification`], [`user_level`], [`clipping`], [`tree`]: mechanisms that have a formula of their own.
@@ -105,6 +106,7 @@ pub mod calibration;
 pub mod clipping;
 mod error;
 mod event;
+pub mod failure;
 pub mod gaussian;
 pub mod monte_carlo;
 mod neighbouring;

@@ -29,8 +29,18 @@ impl Report {
     /// # Errors
     /// [`crate::AccountingError`] for unusable numbers.
     pub fn at_delta(sensitivity: Sensitivity, noise_multiplier: f64, delta: f64) -> Result<Self> {
+        Self::of_run(sensitivity, noise_multiplier, 0.0, delta)
+    }
+
+    /// Computes the report of a run that leaves this mechanism with a probability of at most `failure`, whichever the data;
+    /// see [`failure`](crate::failure).
+    ///
+    /// # Errors
+    /// [`crate::AccountingError`] for unusable numbers, and where failure alone is more than δ allows.
+    pub fn of_run(sensitivity: Sensitivity, noise_multiplier: f64, failure: f64, delta: f64) -> Result<Self> {
         let rho = zcdp::rho(sensitivity.value, noise_multiplier)?;
-        let epsilon = zcdp::gaussian_epsilon(rho, delta)?;
+        let own = |delta| zcdp::gaussian_epsilon(rho, delta);
+        let epsilon = crate::failure::at_delta(delta, failure, own, |epsilon| *epsilon)?;
         Ok(Self {
             epsilon,
             delta,

@@ -52,6 +52,7 @@ fn all() -> Vec<Event> {
         Event::MatrixMechanism(MatrixMechanism {
             sampling: Sampling::AnyOrder,
             plan_digest: "00ff".into(),
+            failure_probability: 1e-18,
             ..banded(Partition::Independent)
         }),
     ]

@@ -120,6 +120,7 @@ pub fn plan(mechanism: Mechanism, iterations: u64, min_sep: u64) -> anyhow::Resu
         participation: Participation { min_sep, max_participations: 1 },
         mechanism,
         layout: None,
+        grid: None,
     })?)
 }
 

@@ -41,7 +41,7 @@ fn branch_key(plan: &Plan, dimension: u64) -> anyhow::Result<BranchKey> {
 pub fn rows_ahead(case: &Case) -> anyhow::Result<usize> {
     let plan = case.plan()?;
     let stream = Stream::new(&branch_key(&plan, 1)?, Rounds::Twenty);
-    let coefficients = Arc::new(plan.coefficients());
+    let coefficients = Arc::new(plan.coefficients()?);
     let generator = Generator::new(stream, coefficients, case.iterations, plan.scale(), 0..1)?;
     Ok(generator.suggested_rows_at_once())
 }
@@ -70,7 +70,7 @@ impl Job {
         );
         let plan = case.plan()?;
         let stream = Stream::new(&branch_key(&plan, range.end)?, Rounds::Twenty).with_backend(backend)?;
-        let coefficients = Arc::new(plan.coefficients());
+        let coefficients = Arc::new(plan.coefficients()?);
         let width = (range.end - range.start) as usize;
         let buffers = (0..rows).map(|_| Buffer::zeroed("a row", width)).collect::<Result<_, _>>()?;
         let generator =

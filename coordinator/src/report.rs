@@ -101,7 +101,8 @@ fn privacy(plan_toml: &str, delta: f64, released: &ReleasedRows) -> Result<Value
     });
     let noise = plan.accounted_noise_multiplier();
     if noise > 0.0 {
-        let cost = accounting::Report::at_delta(sensitivity, noise, delta).map_err(ServiceError::internal)?;
+        let cost = accounting::Report::of_run(sensitivity, noise, plan.failure_probability(), delta);
+        let cost = cost.map_err(ServiceError::internal)?;
         report["epsilon"] = json!(cost.epsilon);
         report["rho"] = json!(cost.rho);
     }

@@ -35,6 +35,7 @@ ORDER = {
         "docs/python.md",
         "docs/planner.md",
         "docs/accounting.md",
+        "docs/grid.md",
         "docs/batches.md",
         "docs/serving.md",
         "docs/mpi.md",

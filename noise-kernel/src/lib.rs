@@ -18,8 +18,9 @@
 //!     participation: Participation { min_sep: 25, max_participations: 4 },
 //!     mechanism: Mechanism::Blt { theta: vec![0.9, 0.5], omega: vec![0.125, 0.25] },
 //!     layout: None,
+//!     grid: None,
 //! })?;
-//! let coefficients = Arc::new(plan.coefficients());
+//! let coefficients = Arc::new(plan.coefficients()?);
 //! // A ledger draws the nonce when it creates the job.
 //! let context = NoiseContext::new(&plan, 1_500, [9; 32])?;
 //! let key = JobKey::from_bytes(&[7; 32])?.branch(&context, &context.job_nonce);

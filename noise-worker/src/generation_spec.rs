@@ -36,7 +36,8 @@ impl GenerationSpec {
     /// Builds the spec of the noise with this id, in a vector of `dimension` coordinates.
     ///
     /// # Errors
-    /// [`ServiceError::Internal`] where the kernel can't run the plan.
+    /// [`ServiceError::InvalidArgument`] for a plan on a grid, whose rows are not `f32`; [`ServiceError::Internal`] where the
+    /// kernel can't run the plan.
     pub fn new(plan: &Plan, key: &JobKey, dimension: u64, noise_id: &NoiseId) -> Result<Self, ServiceError> {
         let rounds = match plan.chacha_rounds() {
             12 => Rounds::Twelve,
@@ -45,7 +46,10 @@ impl GenerationSpec {
         let context = NoiseContext::new(plan, dimension, *noise_id.job_nonce.as_bytes());
         let keys = context.and_then(|context| key.row_keys(&context, &noise_id.lineage.nonces()));
         let keys = keys.map_err(ServiceError::internal)?;
-        let coefficients = Arc::new(plan.coefficients());
+        let coefficients = plan.coefficients();
+        let coefficients = Arc::new(
+            coefficients.map_err(|error| ServiceError::invalid("plan", "on a grid", error.to_string()))?,
+        );
         let mut spec = Self {
             stream: Stream::of_rows(&keys, &coefficients, rounds),
             keys,

@@ -3,7 +3,7 @@
 //! UTF-8. First a title line, then one line `key=value` for each field, sorted by key (bytewise), every line
 //! ended by one `\n`. Values:
 //!
-//! * integer: decimal, no sign, no leading zeros;
+//! * integer: decimal, no leading zeros, `-` in front below zero and no sign elsewhere;
 //! * truth: `true` or `false`;
 //! * name: the mechanism's name as it is;
 //! * number: the 64 bits of the IEEE 754 double as 16 lower-case hexadecimal digits, the sign bit first;
@@ -35,6 +35,10 @@ impl Canonical {
     }
 
     pub(crate) fn integer(&mut self, key: &'static str, value: u64) {
+        self.fields.insert(key, value.to_string());
+    }
+
+    pub(crate) fn signed(&mut self, key: &'static str, value: i64) {
         self.fields.insert(key, value.to_string());
     }
 

@@ -82,6 +82,22 @@ fn square(rows: &[Vec<f64>]) -> Array2<f64> {
     Array2::from_shape_fn((rows.len(), width), |(i, j)| rows[i].get(j).copied().unwrap_or(0.0))
 }
 
+/// C from the packed rows of C⁻¹, by forward substitution.
+pub(crate) fn inverted(rows: &[f64], n: usize) -> Array2<f64> {
+    let mut c = Array2::<f64>::zeros((n, n));
+    for t in 0..n {
+        let row = &rows[t * (t + 1) / 2..][..=t];
+        let mut next = vec![0.0; t + 1];
+        next[t] = 1.0;
+        for (k, &weight) in row[..t].iter().enumerate() {
+            let known = c.row(k);
+            next.iter_mut().zip(known.iter().take(k + 1)).for_each(|(x, c)| *x -= weight * c);
+        }
+        next.iter().enumerate().for_each(|(j, x)| c[[t, j]] = x / row[t]);
+    }
+    c
+}
+
 /// Turns an error of `strategy` into one of the plan.
 pub(crate) fn refused(error: StrategyError) -> PlanError {
     match error {

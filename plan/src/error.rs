@@ -35,6 +35,13 @@ pub enum PlanError {
         /// The values it may have.
         allowed: String,
     },
+    /// Rows of `f32` were asked of a plan on a grid. A row of integers that becomes `f32` on its way, or is added to a sum
+    /// that is not on the grid, loses what the plan's account says.
+    #[error(
+        "grid_rows_are_integers: the plan has [grid], so its rows are integers of 32 bits, and rows of f32 were \
+         requested; allowed: a plan without [grid] (`--float`)"
+    )]
+    GridRows,
     /// The plan can't be written as TOML.
     #[error("plan can't be written as TOML: {0}")]
     Write(#[from] toml::ser::Error),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use strategy::MechanismKind;
 
 use crate::error::require;
+use crate::grid_file::GridFile;
 use crate::layout::{Layout, Parameter};
 use crate::spec::{FORMAT, PlanSpec, STREAM_VERSION};
 use crate::{Mechanism, Participation, PlanError};
@@ -25,6 +26,8 @@ pub(crate) struct PlanFile {
     mechanism: MechanismFile,
     #[serde(skip_serializing_if = "Option::is_none")]
     layout: Option<LayoutFile>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grid: Option<GridFile>,
 }
 
 fn default_rounds() -> u32 {
@@ -101,6 +104,7 @@ impl PlanFile {
             },
             mechanism: self.mechanism.into_mechanism()?,
             layout: self.layout.map(LayoutFile::into_layout).transpose()?,
+            grid: self.grid.map(GridFile::into_grid).transpose()?,
         })
     }
 
@@ -118,6 +122,7 @@ impl PlanFile {
             },
             mechanism: MechanismFile::from_mechanism(&spec.mechanism),
             layout: spec.layout.as_ref().map(LayoutFile::from_layout),
+            grid: spec.grid.map(GridFile::from_grid),
         }
     }
 }

@@ -34,6 +34,7 @@
 //! * `mechanism`: [`Mechanism`]; `conversion`: the way between it and [`strategy::Strategy`], both directions.
 //! * `canonical`: the text that digests are taken of; `layout`: [`Layout`].
 //! * `round`, `series`: from f64 to the f32 [`Coefficients`], the one place where they are rounded.
+//! * [`grid`]: plans whose noise is exact on a grid of integers; `grid_file`: `[grid]` in plan.toml.
 //! * `rounded`: the matrix that these coefficients apply, and the sensitivity that an account uses.
 //! * `streams`: the i.i.d. streams that rows are made of.
 
@@ -45,6 +46,8 @@ mod coefficients;
 mod conversion;
 mod error;
 mod file;
+pub mod grid;
+mod grid_file;
 mod layout;
 mod mechanism;
 mod plan;
@@ -59,6 +62,7 @@ mod tests;
 
 pub use coefficients::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 pub use error::PlanError;
+pub use grid::{Grid, GridCoefficients, GridFigures, GridPlan, Rounding};
 pub use layout::{Layout, Parameter, ParameterRange};
 pub use mechanism::Mechanism;
 pub use plan::Plan;

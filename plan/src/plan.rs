@@ -7,8 +7,8 @@ use strategy::Strategy;
 
 use crate::file::PlanFile;
 use crate::{
-    Coefficients, Layout, Mechanism, Participation, PlanError, PlanSpec, Tree, check, conversion, round,
-    stability,
+    Coefficients, GridPlan, Layout, Mechanism, Participation, PlanError, PlanSpec, Tree, check, conversion,
+    round, stability,
 };
 
 /// A plan that has been checked as a whole and may run.
@@ -17,6 +17,7 @@ pub struct Plan {
     spec: PlanSpec,
     coefficients: Arc<Coefficients>,
     strategy: Arc<Strategy>,
+    on_grid: Option<Arc<GridPlan>>,
 }
 
 /// All else follows from the fields, so plans are equal where their fields are.
@@ -27,7 +28,7 @@ impl PartialEq for Plan {
 }
 
 impl Plan {
-    /// Checks every field, rounds the coefficients, and checks that no row of noise leaves `f32`.
+    /// Checks every field, rounds the coefficients, and checks that no row of noise leaves `f32`, or 32 bits on a grid.
     ///
     /// # Errors
     /// [`PlanError::Field`] or [`PlanError::Missing`], naming the field, its value and what is allowed.
@@ -40,7 +41,8 @@ impl Plan {
             spec.iterations,
             round::scale(spec.noise_multiplier, spec.clip_norm),
         )?;
-        Ok(Self { spec, coefficients, strategy })
+        let on_grid = spec.grid.map(|grid| GridPlan::new(&spec, grid, &strategy)).transpose()?.map(Arc::new);
+        Ok(Self { spec, coefficients, strategy, on_grid })
     }
 
     /// Reads and checks the text of a plan.toml.
@@ -93,9 +95,23 @@ impl Plan {
     }
 
     /// Returns the σ that privacy is computed with: σ, or [`Plan::scale`]/ζ where `f32` rounded the scale down. Its
-    /// product with ζ is never above the scale.
+    /// product with ζ is never above the scale. On a grid it is [`GridFigures::noise_multiplier`](crate::GridFigures).
     pub fn accounted_noise_multiplier(&self) -> f64 {
+        if let Some(on_grid) = &self.on_grid {
+            return on_grid.figures().noise_multiplier;
+        }
         round::accounted_noise_multiplier(self.spec.noise_multiplier, self.spec.clip_norm)
+    }
+
+    /// Returns the plan's grid with its coefficients and figures; `None` for a plan whose rows are `f32`.
+    pub fn on_grid(&self) -> Option<&GridPlan> {
+        self.on_grid.as_deref()
+    }
+
+    /// Returns τ, the probability with which a run leaves the mechanism that is accounted for, whichever the data: δ grows
+    /// by τ(1 + e^ε). It is 0 without a grid: the arithmetic of floating-point rows is not accounted for at all.
+    pub fn failure_probability(&self) -> f64 {
+        self.on_grid().map_or(0.0, |on_grid| on_grid.figures().failure())
     }
 
     /// Returns ζ, in the gradient's own units.
@@ -123,9 +139,22 @@ impl Plan {
         round::scale(self.spec.noise_multiplier, self.spec.clip_norm)
     }
 
-    /// Returns the coefficients that the kernel and the oracle run with.
-    pub fn coefficients(&self) -> Coefficients {
-        self.coefficients.as_ref().clone()
+    /// Returns the coefficients that the kernel and the oracle make rows of `f32` with.
+    ///
+    /// # Errors
+    /// [`PlanError::GridRows`] for a plan on a grid, whose rows are integers: as `f32` they would not keep what its account
+    /// says.
+    pub fn coefficients(&self) -> Result<Coefficients, PlanError> {
+        self.float_rows()?;
+        Ok(self.coefficients.as_ref().clone())
+    }
+
+    /// Checks that the plan's rows are `f32`, the only ones that are served.
+    ///
+    /// # Errors
+    /// [`PlanError::GridRows`] for a plan on a grid.
+    pub fn float_rows(&self) -> Result<(), PlanError> {
+        if self.on_grid.is_some() { Err(PlanError::GridRows) } else { Ok(()) }
     }
 
     /// The coefficients and the strategy, borrowed.
@@ -149,7 +178,8 @@ impl Plan {
     /// Returns the number of `f32` of state that a worker keeps for each coordinate, as `noise_kernel::Generator`
     /// lays them out.
     pub fn state_slots(&self) -> usize {
-        round::state_slots(&self.coefficients, self.spec.iterations)
+        let slots = round::state_slots(&self.coefficients, self.spec.iterations);
+        self.on_grid().map_or(slots, |on_grid| on_grid.state_slots(slots))
     }
 
     /// Returns the text that [`Plan::digest`] is taken of: everything but the layout, as `canonical.rs` describes it.

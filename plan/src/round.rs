@@ -112,7 +112,7 @@ fn inverse(s: &[f64]) -> Result<Coefficients, PlanError> {
 }
 
 /// C⁻¹ by forward substitution: row t is (e_t − Σ_{k<t} C[t,k]·row k)/C[t,t], k counting up.
-fn dense(matrix: &[Vec<f64>]) -> Result<Coefficients, PlanError> {
+pub(crate) fn inverse_rows(matrix: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut inverse: Vec<Vec<f64>> = Vec::with_capacity(matrix.len());
     for (t, row) in matrix.iter().enumerate() {
         let mut next = vec![0.0; t + 1];
@@ -125,6 +125,11 @@ fn dense(matrix: &[Vec<f64>]) -> Result<Coefficients, PlanError> {
         next.iter_mut().for_each(|entry| *entry /= row[t]);
         inverse.push(next);
     }
+    inverse
+}
+
+fn dense(matrix: &[Vec<f64>]) -> Result<Coefficients, PlanError> {
+    let inverse = inverse_rows(matrix);
     let mut rows = Vec::with_capacity(matrix.len() * (matrix.len() + 1) / 2);
     for (t, row) in inverse.iter().enumerate() {
         single_on_diagonal(row[t], format!("mechanism.matrix[{t}][{t}]"), matrix[t][t])?;
@@ -135,7 +140,7 @@ fn dense(matrix: &[Vec<f64>]) -> Result<Coefficients, PlanError> {
     Ok(Coefficients::Inverse(Inverse::Dense { rows }))
 }
 
-fn tree(restarts: &[u64], completion: bool, n: u64) -> Tree {
+pub(crate) fn tree(restarts: &[u64], completion: bool, n: u64) -> Tree {
     let starts = std::iter::once(0).chain(restarts.iter().copied());
     let ends = restarts.iter().copied().chain(std::iter::once(n));
     let segment = |(start, end): (u64, u64)| {

@@ -10,6 +10,7 @@ use ndarray::Array2;
 use strategy::{Banded, Blt, Dense, MAX_SERIES, Sensitivity, Strategy};
 
 use crate::conversion::refused;
+use crate::error::require;
 use crate::{
     BandRows, Banded as Bands, Coefficients, Inverse, Mechanism, Participation, Plan, PlanError, check,
     conversion, round,
@@ -31,6 +32,9 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Field`] for numbers that `f32` made unusable (a θ or a diagonal of zero), or n·p beyond memory.
     pub fn running_strategy(&self) -> Result<Strategy, PlanError> {
+        if let Some(on_grid) = self.on_grid() {
+            return Ok(on_grid.matrix().clone());
+        }
         let (coefficients, nominal) = self.parts();
         running(coefficients, nominal, self.iterations())
     }
@@ -54,10 +58,7 @@ impl Plan {
         if rows == (0..n) {
             return self.accounted_sensitivity();
         }
-        let (coefficients, nominal) = self.parts();
-        larger(coefficients, nominal, n, |strategy| {
-            strategy.sensitivity_of_rows(n, rows.clone(), self.participation())
-        })
+        self.accounted(|strategy| strategy.sensitivity_of_rows(n, rows.clone(), self.participation()))
     }
 
     /// Returns max_j ‖C[:, j]‖, the larger of the plan's own and that of the coefficients as they run.
@@ -70,8 +71,34 @@ impl Plan {
 
     fn larger(&self, rule: Participation) -> Result<Sensitivity, PlanError> {
         let n = self.iterations();
-        let (coefficients, nominal) = self.parts();
-        larger(coefficients, nominal, n, |strategy| strategy.sensitivity(n, rule))
+        self.accounted(|strategy| strategy.sensitivity(n, rule))
+    }
+
+    /// On a grid the matrix that runs is the one that is accounted for, and what the feedback of a BLT is off by is added;
+    /// in floating point the larger of the plan's and the running one's counts.
+    fn accounted(
+        &self,
+        sensitivity: impl Fn(&Strategy) -> strategy::Result<Sensitivity>,
+    ) -> Result<Sensitivity, PlanError> {
+        let Some(on_grid) = self.on_grid() else {
+            let (coefficients, nominal) = self.parts();
+            return larger(coefficients, nominal, self.iterations(), sensitivity);
+        };
+        let Sensitivity { value, exact } = sensitivity(on_grid.matrix()).map_err(refused)?;
+        let added = on_grid.figures().sensitivity_added;
+        Ok(Sensitivity { value: value + added, exact: exact && on_grid.is_exact() })
+    }
+
+    /// Returns [`Plan::running_strategy`] for an account under sampling.
+    ///
+    /// # Errors
+    /// Those of [`Plan::running_strategy`], and [`PlanError::Field`] for a BLT on a grid, whose feedback is not exact: what is
+    /// known of that holds without amplification.
+    pub fn sampled_strategy(&self) -> Result<Strategy, PlanError> {
+        let exact = self.on_grid().is_none_or(|on_grid| on_grid.is_exact());
+        let allowed = "a mechanism whose feedback is exact on the grid (any but blt) under sampling, or batches in any order";
+        require(exact, "mechanism.name", self.mechanism().name(), allowed)?;
+        self.running_strategy()
     }
 
     /// Returns the sensitivity of [`Plan::running_strategy`] under the plan's participation, per unit clip norm.
@@ -113,7 +140,9 @@ fn running(coefficients: &Coefficients, nominal: &Strategy, n: u64) -> Result<St
         Coefficients::Inverse(Inverse::Toeplitz { coefficients }) => {
             Strategy::BandInverse { s: doubles(coefficients) }
         }
-        Coefficients::Inverse(Inverse::Dense { rows }) => dense(rows, n as usize)?,
+        Coefficients::Inverse(Inverse::Dense { rows }) => {
+            Strategy::Dense(Dense::new(conversion::inverted(&doubles(rows), n as usize)).map_err(refused)?)
+        }
     };
     strategy.validate().map_err(refused)?;
     Ok(strategy)
@@ -182,20 +211,4 @@ fn banded(bands: &Bands, n: u64) -> Result<Strategy, PlanError> {
     let scale = |j: usize| bands.output_scale.get(j).map_or(1.0, |&scale| f64::from(scale));
     let columns = Array2::from_shape_fn((n, p), |(j, i)| entry(j, i) / scale(j));
     Ok(Strategy::BandMf(Banded::new(columns).map_err(refused)?))
-}
-
-/// C from the packed rows of C⁻¹, by forward substitution.
-fn dense(rows: &[f32], n: usize) -> Result<Strategy, PlanError> {
-    let mut c = Array2::<f64>::zeros((n, n));
-    for t in 0..n {
-        let row = &rows[t * (t + 1) / 2..][..=t];
-        let mut next = vec![0.0; t + 1];
-        next[t] = 1.0;
-        for (k, &weight) in row[..t].iter().enumerate() {
-            let known = c.row(k);
-            next.iter_mut().zip(known.iter().take(k + 1)).for_each(|(x, c)| *x -= f64::from(weight) * c);
-        }
-        next.iter().enumerate().for_each(|(j, x)| c[[t, j]] = x / f64::from(row[t]));
-    }
-    Ok(Strategy::Dense(Dense::new(c).map_err(refused)?))
 }

@@ -1,7 +1,7 @@
 //! The fields of a plan.
 
 use crate::canonical::Canonical;
-use crate::{Layout, Mechanism, Participation};
+use crate::{Grid, Layout, Mechanism, Participation};
 
 /// The version of plan.toml that this build reads and writes.
 pub const FORMAT: u32 = 1;
@@ -26,10 +26,13 @@ pub struct PlanSpec {
     pub mechanism: Mechanism,
     /// The flattened parameter vector; `None` where the plan doesn't fix it.
     pub layout: Option<Layout>,
+    /// The grid of integers that the noise is exact on; `None` for rows of `f32`.
+    pub grid: Option<Grid>,
 }
 
 impl PlanSpec {
-    /// Everything that decides a bit of noise or of its account: all fields but the layout.
+    /// Everything that decides a bit of noise or of its account: all fields but the layout, of which on a grid the dimension
+    /// counts.
     pub(crate) fn canonical(&self) -> Canonical {
         let mut canonical = Canonical::new("rustle plan 1");
         canonical.integer("format", FORMAT.into());
@@ -40,6 +43,13 @@ impl PlanSpec {
         canonical.number("clip_norm", self.clip_norm);
         canonical.integer("participation.min_sep", self.participation.min_sep);
         canonical.integer("participation.max_participations", self.participation.max_participations);
+        if let Some(grid) = &self.grid {
+            canonical.signed("grid.step", grid.step.into());
+            canonical.name("grid.rounding", grid.rounding.name());
+            canonical.number("grid.summing_error", grid.summing_error);
+            // The account on a grid depends on the dimension, though not on the parameters it is made of.
+            canonical.integer("grid.dimension", self.layout.as_ref().map_or(0, Layout::dimension));
+        }
         canonical.name("mechanism.name", self.mechanism.name());
         match &self.mechanism {
             Mechanism::Identity => {}

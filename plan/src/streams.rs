@@ -47,6 +47,7 @@ mod tests {
             participation: Participation { min_sep: 1, max_participations: 1 },
             mechanism,
             layout: None,
+            grid: None,
         })
         .unwrap()
     }

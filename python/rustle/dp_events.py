@@ -218,6 +218,9 @@ def _write(event: Event, factor: float) -> Any:
 
 def _write_run(event: Event, factor: float, peer: Any) -> Any:
     """A run with correlated noise, as the mechanism that costs the same."""
+    failure = event.get("failure_probability", 0.0)
+    if failure:
+        raise _refused("failure_probability", repr(failure), "0: the package knows no run that may leave its mechanism")
     sigma = event["noise_multiplier"]
     sampling = event.get("sampling", {"kind": "any-order"})
     if sampling["kind"] == "any-order":

@@ -82,7 +82,7 @@ impl InProcess {
         let ahead = (AHEAD_BYTES / dimension.saturating_mul(4)).clamp(1, MAX_AHEAD) as usize;
         Ok(Self {
             job: Job { name: job, dimension, iterations: plan.iterations() },
-            coefficients: Arc::new(plan.coefficients()),
+            coefficients: Arc::new(plan.coefficients()?),
             plan,
             key,
             ledger,

@@ -76,7 +76,8 @@ impl Plan {
     fn privacy<'py>(&self, py: Python<'py>, delta: f64) -> Result<Bound<'py, PyDict>> {
         let report = py.detach(|| {
             let sensitivity = self.0.accounted_sensitivity()?;
-            Ok::<_, Refused>(Report::at_delta(sensitivity, self.0.accounted_noise_multiplier(), delta)?)
+            let noise = self.0.accounted_noise_multiplier();
+            Ok::<_, Refused>(Report::of_run(sensitivity, noise, self.0.failure_probability(), delta)?)
         })?;
         let answer = PyDict::new(py);
         answer.set_item("epsilon", report.epsilon)?;

@@ -61,6 +61,7 @@ impl Run {
             participation: Participation { min_sep: rule.0, max_participations: rule.1 },
             mechanism: Mechanism::try_from(strategy)?,
             layout: self.layout()?,
+            grid: None,
         })?))
     }
 }
@@ -143,6 +144,8 @@ pub fn optimise(
 #[pyfunction]
 pub fn calibrate(py: Python<'_>, plan: &Plan, epsilon: f64, delta: f64) -> Result<Plan> {
     py.detach(|| {
+        // Another σ has another step, which enters the account.
+        plan.0.float_rows()?;
         let sensitivity = plan.0.accounted_sensitivity()?;
         let noise_multiplier = calibrate_gaussian(sensitivity.value, epsilon, delta)?;
         let noise_multiplier = plan::noise_multiplier_to_run(noise_multiplier, plan.0.clip_norm());

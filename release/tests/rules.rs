@@ -103,6 +103,15 @@ fn behind<T: std::fmt::Debug>(result: Result<T, LedgerError>) -> String {
 }
 
 #[test]
+fn a_plan_on_a_grid_is_no_job_while_rows_are_floats() {
+    let grid = "layout.dimension = 1000\ngrid = { step = -26, rounding = 'nearest', summing_error = 0.0 }\n";
+    let text = PLAN.replacen("\n[", &format!("\n{grid}\n["), 1);
+    let error = define(job(), &plan(&text), text, 1_000, [7; 32], 2, NONCE).unwrap_err();
+    assert!(matches!(error, ServiceError::InvalidArgument { .. }), "{error}");
+    assert!(error.to_string().contains("grid_rows_are_integers"), "{error}");
+}
+
+#[test]
 fn a_watermark_above_the_ledger_stops_a_binding_before_it_is_written() {
     let fixture = Fixture::new(3);
     let rows = RowRange::new(3, 4).unwrap();

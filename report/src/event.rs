@@ -39,6 +39,7 @@ pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism>
         min_sep: rule.min_sep,
         max_participations: rule.max_participations,
         sampling,
+        failure_probability: plan.failure_probability(),
         plan_digest: hex::encode(plan.digest()),
     })
 }
@@ -69,6 +70,7 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
         (Some(given), Some(bands)) => return Err(not_of("bands", given, format!("at least {bands}"))),
         (Some(given), None) => return Err(not_of("bands", given, "none: C has no bands")),
     }
+    at_least("failure_probability", run.failure_probability, plan.failure_probability())?;
     at_least("sensitivity", run.sensitivity, relaxed.accounted_sensitivity()?.value)?;
     at_least("largest_column_norm", run.largest_column_norm, plan.accounted_column_norm()?)
 }

@@ -20,6 +20,7 @@
 //!     participation: Participation { min_sep: 10, max_participations: 2 },
 //!     mechanism: Mechanism::BandSqrt { bands: 4 },
 //!     layout: None,
+//!     grid: None,
 //! })?;
 //! let statement = Statement::new(&Question::for_plan(plan, vec![1e-6], "0.1.0"))?;
 //! assert_eq!(statement.accounting, "gaussian");
@@ -32,6 +33,7 @@
 //!
 //! * [`Question`], [`SamplingAssumption`] (`question`): what is asked, and the participation rule that covers the batches.
 //! * [`Statement`] (`statement`), [`Figures`] (`figures`): the answer as data.
+//! * [`GridFacts`] (`grid_facts`): what is said of a plan's grid.
 //! * `privacy_curve`: the distribution that figures are read off.
 //! * [`markdown()`], [`html()`], `sections`, `charts`: the answer as a page.
 //! * [`event`], `bands`: a plan's run as an event of `accounting`.
@@ -46,6 +48,7 @@ mod charts;
 mod error;
 pub mod event;
 mod figures;
+mod grid_facts;
 mod html;
 mod job;
 mod markdown;
@@ -56,6 +59,7 @@ mod statement;
 
 pub use error::{ReportError, Result};
 pub use figures::{AtDelta, Figures};
+pub use grid_facts::GridFacts;
 pub use html::html;
 pub use job::Job;
 pub use markdown::markdown;

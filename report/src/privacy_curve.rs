@@ -2,7 +2,7 @@
 
 use accounting::monte_carlo::{BMinSep, BallsInBins, Pair, SampleBudget};
 use accounting::pld::Profile;
-use accounting::{Account, AccountKind, Event, MatrixMechanism, Neighbouring, gaussian, summary};
+use accounting::{Account, AccountKind, Event, MatrixMechanism, Neighbouring, failure, gaussian, summary};
 use plan::Plan;
 
 use crate::bands::bands;
@@ -11,20 +11,21 @@ use crate::event;
 use crate::figures::{AtDelta, FALSE_POSITIVE_RATE, Figures};
 use crate::question::{Question, SamplingAssumption, invalid};
 
-/// The curve ε(δ) of a run, by one of three accounts.
+/// The curve ε(δ) of a run, by one of three accounts. `failure` is the probability with which the run leaves the mechanism.
 pub enum PrivacyCurve {
     /// The exact curve of N(0, 1) against N(μ, 1).
-    Gaussian { mu: f64 },
+    Gaussian { mu: f64, failure: f64 },
     /// The curve of the privacy-loss distributions of sampled rounds.
-    Rounds(Profile),
+    Rounds { profile: Profile, failure: f64 },
     /// The curve by Monte Carlo, point by point.
-    Sampled { mechanism: Box<dyn Pair>, noise_multiplier: f64, samples: SampleBudget },
+    Sampled { mechanism: Box<dyn Pair>, noise_multiplier: f64, samples: SampleBudget, failure: f64 },
 }
 
 impl PrivacyCurve {
     /// Returns the curve of a run without amplification; `sensitivity` is per unit clip norm under zeroing out.
     pub fn gaussian(plan: &Plan, sensitivity: f64, neighbouring: Neighbouring) -> Self {
-        Self::Gaussian { mu: neighbouring.factor() * sensitivity / plan.accounted_noise_multiplier() }
+        let mu = neighbouring.factor() * sensitivity / plan.accounted_noise_multiplier();
+        Self::Gaussian { mu, failure: plan.failure_probability() }
     }
 
     /// Returns the curve of the first `rounds` rows under the assumed sampling; `None` where none is assumed.
@@ -34,9 +35,12 @@ impl PrivacyCurve {
             SamplingAssumption::AnyOrder => Ok(None),
             SamplingAssumption::CyclicPoisson { .. } => {
                 let sampling = question.assumed.in_event();
-                let run = MatrixMechanism { iterations: rounds, ..event::run_of(plan, sampling)? };
+                let run = event::run_of(plan, sampling)?;
+                // The curve adds the probability of failure itself.
+                let run = MatrixMechanism { iterations: rounds, failure_probability: 0.0, ..run };
                 let account = Account::new(&Event::MatrixMechanism(run), question.neighbouring)?;
-                Ok(Some(Self::Rounds(account.profile()?)))
+                let failure = plan.failure_probability();
+                Ok(Some(Self::Rounds { profile: account.profile()?, failure }))
             }
             SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed } => {
                 accepted(AccountKind::BallsInBins, question.neighbouring, "zero-out, for balls-in-bins")?;
@@ -45,18 +49,19 @@ impl PrivacyCurve {
                     return Err(invalid("batches per epoch", batches_per_epoch, allowed));
                 }
                 // The mechanism is that of the rounded coefficients that run.
-                let strategy = plan.running_strategy()?;
+                let strategy = plan.sampled_strategy()?;
                 let mechanism = BallsInBins::new(&strategy, rounds, batches_per_epoch)?;
                 Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
             }
             SamplingAssumption::RandomAllocation { batches_per_epoch, participations } => {
                 let event = allocated(plan, rounds, batches_per_epoch, participations)?;
                 let account = Account::new(&event, question.neighbouring)?;
-                Ok(Some(Self::Rounds(account.profile()?)))
+                let failure = plan.failure_probability();
+                Ok(Some(Self::Rounds { profile: account.profile()?, failure }))
             }
             SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
                 accepted(AccountKind::BMinSep, question.neighbouring, "zero-out, for b-min-sep")?;
-                let strategy = plan.running_strategy()?;
+                let strategy = plan.sampled_strategy()?;
                 let mechanism = BMinSep::new(&strategy, rounds, min_sep, sampling_probability, warm_start)?;
                 Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
             }
@@ -65,7 +70,8 @@ impl PrivacyCurve {
 
     fn sampled(plan: &Plan, mechanism: impl Pair + 'static, samples: SampleBudget) -> Self {
         let noise_multiplier = plan.accounted_noise_multiplier();
-        Self::Sampled { mechanism: Box::new(mechanism), noise_multiplier, samples }
+        let failure = plan.failure_probability();
+        Self::Sampled { mechanism: Box::new(mechanism), noise_multiplier, samples, failure }
     }
 
     /// Returns [`Self::amplified`] where any number of rounds has an account; Monte Carlo needs whole epochs.
@@ -78,24 +84,31 @@ impl PrivacyCurve {
 
     /// Returns ε at one δ.
     pub fn epsilon(&self, delta: f64) -> Result<AtDelta> {
-        let exactly = |epsilon| AtDelta { delta, epsilon, delta_upper_bound: None };
-        Ok(match self {
-            Self::Gaussian { mu } if *mu == 0.0 => exactly(0.0),
-            Self::Gaussian { mu } => exactly(gaussian::epsilon(delta, *mu)?),
-            Self::Rounds(profile) => exactly(profile.epsilon(delta)?),
-            Self::Sampled { mechanism, noise_multiplier, samples } => {
+        let with_failure = |failure, own: &dyn Fn(f64) -> accounting::Result<f64>| -> Result<AtDelta> {
+            let epsilon = failure::at_delta(delta, failure, own, |epsilon| *epsilon)?;
+            Ok(AtDelta { delta, epsilon, delta_upper_bound: None })
+        };
+        match self {
+            Self::Gaussian { mu, .. } if *mu == 0.0 => with_failure(0.0, &|_| Ok(0.0)),
+            Self::Gaussian { mu, failure } => with_failure(*failure, &|delta| gaussian::epsilon(delta, *mu)),
+            Self::Rounds { profile, failure } => with_failure(*failure, &|delta| profile.epsilon(delta)),
+            Self::Sampled { mechanism, noise_multiplier, samples, failure } => {
                 let found = mechanism.epsilon(*noise_multiplier, delta, *samples)?;
-                let delta_upper_bound = Some(found.delta.upper(delta));
-                AtDelta { delta, epsilon: found.epsilon, delta_upper_bound }
+                let bound = failure::delta(found.epsilon, *failure, found.delta.upper(delta))?;
+                Ok(AtDelta { delta, epsilon: found.epsilon, delta_upper_bound: Some(bound) })
             }
-        })
+        }
     }
 
     /// Returns the true positive rate of the best test; `None` by Monte Carlo, where only some ε are known.
     pub fn power(&self, false_positive_rate: f64) -> Result<Option<f64>> {
         Ok(match self {
-            Self::Gaussian { mu } => Some(gaussian::true_positive_rate(false_positive_rate, *mu)?),
-            Self::Rounds(profile) => Some(summary::true_positive_rate(profile, false_positive_rate)?),
+            Self::Gaussian { mu, failure } => {
+                Some(gaussian::true_positive_rate(false_positive_rate + failure, *mu)? + failure)
+            }
+            Self::Rounds { profile, failure } => {
+                Some(summary::true_positive_rate(profile, false_positive_rate + failure)? + failure)
+            }
             Self::Sampled { .. } => None,
         })
     }
@@ -104,11 +117,11 @@ impl PrivacyCurve {
     pub fn figures(&self, deltas: &[f64]) -> Result<Figures> {
         let guarantees = deltas.iter().map(|delta| self.epsilon(*delta)).collect::<Result<Vec<_>>>()?;
         let rho = match self {
-            Self::Gaussian { mu } => Some(mu * mu / 2.0),
+            Self::Gaussian { mu, .. } => Some(mu * mu / 2.0),
             _ => None,
         };
         let mu = match self {
-            Self::Gaussian { mu } => *mu,
+            Self::Gaussian { mu, .. } => *mu,
             _ => largest_mu(&guarantees)?,
         };
         let true_positive_rate = self.power(FALSE_POSITIVE_RATE)?;

@@ -226,6 +226,7 @@ mod tests {
             participation: Participation { min_sep, max_participations },
             mechanism: Mechanism::BandSqrt { bands: 8 },
             layout: None,
+            grid: None,
         })
         .expect("a valid plan")
     }
@@ -273,7 +274,7 @@ mod tests {
         let plan = plan(100, 1);
         let rule = Participation { min_sep: 10, max_participations: 10 };
         let wide = with_participation(&plan, rule).expect("a valid plan");
-        assert_eq!((wide.participation(), wide.coefficients()), (rule, plan.coefficients()));
+        assert_eq!((wide.participation(), wide.coefficients().ok()), (rule, plan.coefficients().ok()));
         let of = |plan: &Plan| plan.accounted_sensitivity().expect("a small plan").value;
         assert!(of(&wide) > 3.0 * of(&plan));
         assert_eq!(

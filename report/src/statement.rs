@@ -9,6 +9,7 @@ use strategy::Sensitivity;
 use crate::error::{ReportError, Result};
 use crate::event;
 use crate::figures::Figures;
+use crate::grid_facts::GridFacts;
 use crate::job::Job;
 use crate::privacy_curve::PrivacyCurve;
 use crate::question::{Question, SamplingAssumption, Unit, invalid};
@@ -60,6 +61,10 @@ pub struct Statement {
     pub noise_multiplier: f64,
     /// ζ, the norm that contributions are clipped to.
     pub clip_norm: f64,
+    /// The grid of integers that noise and sums are on; without one they are floating-point numbers, in whose arithmetic
+    /// nothing is guaranteed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grid: Option<GridFacts>,
     /// The sensitivity per unit clip norm under zeroing out, abandoned rows included. Replacing a unit doubles it.
     pub sensitivity: f64,
     /// False where the sensitivity is an upper bound.
@@ -155,6 +160,7 @@ impl Statement {
             plan_participation: (own != rule).then_some(PlanParticipation { min_sep, max_participations }),
             noise_multiplier: plan.noise_multiplier(),
             clip_norm: plan.clip_norm(),
+            grid: GridFacts::of(plan),
             sensitivity,
             sensitivity_exact,
             sensitivity_planned: charge.planned.value,
@@ -215,7 +221,7 @@ fn subject(question: &Question) -> &'static str {
 fn method(amplified: Option<&PrivacyCurve>) -> &'static str {
     match amplified {
         None | Some(PrivacyCurve::Gaussian { .. }) => "gaussian",
-        Some(PrivacyCurve::Rounds(_)) => "privacy-loss-distribution",
+        Some(PrivacyCurve::Rounds { .. }) => "privacy-loss-distribution",
         Some(PrivacyCurve::Sampled { .. }) => "monte-carlo",
     }
 }

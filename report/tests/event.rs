@@ -14,6 +14,7 @@ fn plan(mechanism: Mechanism, noise_multiplier: f64) -> Plan {
         participation: Participation { min_sep: 10, max_participations: 4 },
         mechanism,
         layout: None,
+        grid: None,
     })
     .unwrap()
 }

@@ -17,6 +17,7 @@ fn plan(iterations: u64, noise_multiplier: f64, mechanism: Mechanism, rule: (u64
         participation: Participation { min_sep: rule.0, max_participations: rule.1 },
         mechanism,
         layout: None,
+        grid: None,
     })
     .unwrap()
 }

@@ -16,6 +16,7 @@ fn plan() -> Plan {
         participation: Participation { min_sep: 4, max_participations: 3 },
         mechanism: Mechanism::BandToeplitz { coefficients: vec![1.0, 0.4], column_normalised: false },
         layout: None,
+        grid: None,
     })
     .unwrap()
 }

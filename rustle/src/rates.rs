@@ -26,10 +26,11 @@ pub fn coordinates_per_second(strategy: &Strategy, iterations: u64) -> Option<f6
         participation: Participation { min_sep: 1, max_participations: 1 },
         mechanism: Mechanism::try_from(strategy).ok()?,
         layout: None,
+        grid: None,
     })
     .ok()?;
     let width = COORDINATES.min(STATE / plan.state_slots().max(1)).next_multiple_of(noise_kernel::BLOCK);
-    let coefficients = Arc::new(plan.coefficients());
+    let coefficients = Arc::new(plan.coefficients().ok()?);
     let key = BranchKey::from_array([0; 32]);
     let make = |next_row, state: &[&[f32]]| {
         let stream = Stream::new(&key, Rounds::Twenty);

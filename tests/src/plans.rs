@@ -14,6 +14,7 @@ pub fn small_plan(mechanism: Mechanism, iterations: u64) -> Plan {
         participation: Participation { min_sep: 10, max_participations: 4 },
         mechanism,
         layout: None,
+        grid: None,
     })
     .expect("a valid plan")
 }

@@ -99,6 +99,12 @@ fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<(
         Event::RepeatAndSelect { event, mean, shape } => {
             let mut run = Totals::new(relation);
             add(&mut run, event, 1, depth + 1)?;
+            if run.failure > 0.0 {
+                return Err(unsupported(
+                    event,
+                    "its runs may leave their mechanism, which Rényi divergences don't bound",
+                ));
+            }
             totals.add_selection(Selection::new(|order| run.worse_divergence(order), *mean, *shape)?, count);
             Ok(())
         }
@@ -120,6 +126,7 @@ fn poisson(totals: &mut Totals, sigma: f64, q: f64, count: u64) -> Result<()> {
 fn matrix(totals: &mut Totals, event: &Event, run: &MatrixMechanism, count: u64) -> Result<()> {
     let norm = positive("largest column norm", run.largest_column_norm)?;
     Participation::new(run.min_sep, run.max_participations)?;
+    totals.add_failure(run.failure_probability, count)?;
     match run.sampling {
         Sampling::AnyOrder => totals.add_gaussian(run.sensitivity, run.noise_multiplier, count),
         Sampling::CyclicPoisson { sampling_probability, partition, cap } => {

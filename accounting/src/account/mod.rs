@@ -13,6 +13,7 @@ mod truncated;
 use self::totals::Totals;
 use crate::error::{AccountingError, Result, not_negative, probability};
 use crate::event::Event;
+use crate::failure;
 use crate::gaussian;
 use crate::neighbouring::Neighbouring;
 use crate::pld::{ACCURACY, Figure, Pair, Profile};
@@ -40,7 +41,7 @@ impl Account {
         self.totals.neighbouring
     }
 
-    /// Returns ρ of zero-concentrated DP; `None` where any round is sampled.
+    /// Returns ρ of zero-concentrated DP, that of the mechanism where a run may leave it; `None` where any round is sampled.
     #[must_use]
     pub fn rho(&self) -> Option<f64> {
         (!self.totals.sampled && self.totals.selections.is_empty())
@@ -50,8 +51,19 @@ impl Account {
     /// Returns the privacy-loss distributions of both directions.
     ///
     /// # Errors
-    /// [`AccountingError::Unsupported`] where a part is only known to be zCDP, or is the best of several runs.
+    /// [`AccountingError::Unsupported`] where a part is only known to be zCDP, is the best of several runs, or may leave its
+    /// mechanism.
     pub fn profile(&self) -> Result<Profile> {
+        if self.totals.failure > 0.0 {
+            let why =
+                "a run that may leave its mechanism has no distribution of losses, but ε and δ".to_owned();
+            return Err(AccountingError::Unsupported { event: "matrix-mechanism", why });
+        }
+        self.own_profile()
+    }
+
+    /// The distributions of the mechanism that nothing leaves.
+    fn own_profile(&self) -> Result<Profile> {
         if !self.totals.selections.is_empty() {
             let why = "Rényi divergences bound its loss without giving a distribution".to_owned();
             return Err(AccountingError::Unsupported { event: "repeat-and-select", why });
@@ -86,12 +98,18 @@ impl Account {
     /// Those of [`Self::epsilon`].
     pub fn epsilon_figure(&self, delta: f64, accuracy: f64) -> Result<Figure> {
         probability("delta", delta)?;
+        let own = |delta| self.own_figure(delta, accuracy);
+        failure::at_delta(delta, self.totals.failure, own, |figure| figure.value)
+    }
+
+    /// ε of the mechanism that nothing leaves.
+    fn own_figure(&self, delta: f64, accuracy: f64) -> Result<Figure> {
         if !self.totals.selections.is_empty() {
             let value = self.totals.selected_epsilon(delta)?;
             return Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false });
         }
         if self.totals.sampled && self.totals.rho == 0.0 {
-            return self.profile()?.epsilon_figure(delta, accuracy);
+            return self.own_profile()?.epsilon_figure(delta, accuracy);
         }
         let value = if self.totals.sampled {
             renyi::epsilon(&self.totals.remove, self.zcdp_part(), delta)?.max(renyi::epsilon(
@@ -119,11 +137,16 @@ impl Account {
     /// [`AccountingError::Invalid`] unless ε ≥ 0 is finite.
     pub fn delta(&self, epsilon: f64) -> Result<f64> {
         not_negative("epsilon", epsilon)?;
+        failure::delta(epsilon, self.totals.failure, self.own_delta(epsilon)?)
+    }
+
+    /// δ of the mechanism that nothing leaves.
+    fn own_delta(&self, epsilon: f64) -> Result<f64> {
         if !self.totals.selections.is_empty() {
             return self.totals.selected_delta(epsilon);
         }
         if self.totals.sampled && self.totals.rho == 0.0 {
-            return self.profile()?.delta(epsilon);
+            return self.own_profile()?.delta(epsilon);
         }
         if self.totals.sampled {
             let remove = renyi::delta(&self.totals.remove, self.zcdp_part(), epsilon)?;
@@ -141,7 +164,7 @@ impl Account {
 
     pub(crate) fn rough_epsilon(&self, delta: f64) -> Result<f64> {
         if self.totals.sampled && self.totals.rho == 0.0 && self.totals.selections.is_empty() {
-            return Ok(self.profile()?.rough_epsilon(delta));
+            return Ok(self.own_profile()?.rough_epsilon(delta));
         }
         self.epsilon(delta)
     }

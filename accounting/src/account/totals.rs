@@ -22,6 +22,8 @@ pub struct Totals {
     pub sampled: bool,
     /// The best of several runs, of which only Rényi divergences are known, and how often.
     pub selections: Vec<(Selection, u64)>,
+    /// The probability with which any part leaves its mechanism, whichever the data.
+    pub failure: f64,
 }
 
 impl Totals {
@@ -34,6 +36,7 @@ impl Totals {
             add: Composition::default(),
             sampled: false,
             selections: Vec::new(),
+            failure: 0.0,
         }
     }
 
@@ -52,6 +55,13 @@ impl Totals {
     pub fn add_zcdp(&mut self, rho: f64, count: u64) -> Result<()> {
         let factor = self.neighbouring.factor();
         self.rho = not_negative("rho", self.rho + factor * factor * rho * count as f64)?;
+        Ok(())
+    }
+
+    /// Adds the probability with which each of `count` parts leaves its mechanism.
+    pub fn add_failure(&mut self, failure: f64, count: u64) -> Result<()> {
+        let failure = not_negative("failure probability", failure)?;
+        self.failure = not_negative("failure probability", self.failure + failure * count as f64)?;
         Ok(())
     }
 

@@ -29,6 +29,7 @@ pub async fn create(setting: &Setting, args: &Args) -> anyhow::Result<Vec<JobId>
         participation: Participation { min_sep: 1000, max_participations: 100 },
         mechanism: Mechanism::LambdaCgd { lambda: 0.9 },
         layout: None,
+        grid: None,
     })?;
     let plan_toml = plan.to_toml_string()?;
     let creating = (0..args.jobs).map(|index| {

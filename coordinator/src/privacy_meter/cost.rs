@@ -46,7 +46,7 @@ impl BranchMeter {
         let charge = charge_with(plan.iterations(), released, sensitivity).map_err(ServiceError::internal)?;
         let squares = charge.abandoned.iter().map(|stretch| stretch.sensitivity * stretch.sensitivity);
         let abandoned = squares.sum::<f64>().sqrt();
-        let planned = cost(charge.total(), plan.accounted_noise_multiplier(), delta)?;
+        let planned = cost(charge.total(), &plan, delta)?;
         let branch = released.branches.last().map_or(0, |last| last.branch);
         Ok(Some(Self { plan, delta, branch, abandoned, planned }))
     }
@@ -72,7 +72,7 @@ impl BranchMeter {
         // The noise differs, so squares add up. One contribution need not attain both, so the sum is a bound.
         let value = kept.value.hypot(self.abandoned);
         let exact = kept.exact && self.abandoned == 0.0;
-        cost(Sensitivity { value, exact }, self.plan.accounted_noise_multiplier(), self.delta)
+        cost(Sensitivity { value, exact }, &self.plan, self.delta)
     }
 
     /// Returns the point whose cost stands for a job at `next_row`: that row or a later one.
@@ -82,8 +82,10 @@ impl BranchMeter {
     }
 }
 
-fn cost(sensitivity: Sensitivity, noise_multiplier: f64, delta: f64) -> Result<PrivacyCost> {
-    let report = Report::at_delta(sensitivity, noise_multiplier, delta).map_err(ServiceError::internal)?;
+fn cost(sensitivity: Sensitivity, plan: &Plan, delta: f64) -> Result<PrivacyCost> {
+    let noise = plan.accounted_noise_multiplier();
+    let report = Report::of_run(sensitivity, noise, plan.failure_probability(), delta);
+    let report = report.map_err(ServiceError::internal)?;
     Ok(PrivacyCost { rho: report.rho, epsilon: report.epsilon, exact: report.exact })
 }
 

@@ -29,6 +29,7 @@ fn plan(scale: f64) -> Plan {
         participation: Participation { min_sep: 10, max_participations: 4 },
         mechanism: Mechanism::Blt { theta: vec![0.9, 0.3], omega: vec![0.2, 0.3] },
         layout: None,
+        grid: None,
     })
     .unwrap()
 }

@@ -73,6 +73,22 @@ async fn what_lies_outside_of_the_shard_is_refused() {
 }
 
 #[test]
+fn a_plan_on_a_grid_makes_no_noise_of_floats() {
+    let float = plan();
+    let grid = plan::Grid { step: -20, rounding: plan::Rounding::Dithered, summing_error: 0.0 };
+    let spec = plan::PlanSpec {
+        layout: plan::Layout::dimension_only(grant().dimension).ok(),
+        grid: Some(grid),
+        ..float.spec().clone()
+    };
+    let on_grid = Plan::new(spec).unwrap();
+    let noise_id = grant().noise_id();
+    let refused = GenerationSpec::new(&on_grid, &key(), grant().dimension, &noise_id).unwrap_err();
+    assert_eq!(refused.kind(), "invalid_argument");
+    assert!(refused.to_string().contains("grid_rows_are_integers"), "{refused}");
+}
+
+#[test]
 fn another_key_or_plan_than_the_jobs_makes_no_noise() {
     let spec = |grant: LeaseGrant| GenerationSpec::for_grant(&plan(), &key(), &grant).unwrap_err().kind();
     assert_eq!(spec(LeaseGrant { key_commitment: [9; 32], ..grant() }), "key_mismatch");

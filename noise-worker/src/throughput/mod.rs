@@ -123,6 +123,7 @@ pub async fn calibrate(
         participation: Participation { min_sep: 1, max_participations: 1 },
         mechanism: Mechanism::Blt { theta: vec![0.9, 0.5], omega: vec![0.1, 0.2] },
         layout: None,
+        grid: None,
     });
     // A key of no job: these rows are thrown away.
     let key = JobKey::from_bytes(&[1; 32]).map_err(ServiceError::internal)?;

@@ -1,7 +1,9 @@
 //! Tests of the whole plan, as a file and as coefficients.
 
+mod adversary;
 mod coefficients;
 mod digest;
+mod grid;
 mod noise;
 mod refused;
 mod rounded;
@@ -38,6 +40,7 @@ fn spec(n: u64, mechanism: Mechanism) -> PlanSpec {
         participation: Participation { min_sep: 3, max_participations: 2 },
         mechanism,
         layout: None,
+        grid: None,
     }
 }
 

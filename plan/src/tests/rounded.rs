@@ -149,7 +149,7 @@ fn a_running_strategy_is_the_inverse_of_its_rounded_rows() {
     for mechanism in mechanisms() {
         let plan = plan(6, mechanism);
         let running = plan.running_strategy().unwrap();
-        let applied = applied(&plan.coefficients(), 6);
+        let applied = applied(&plan.coefficients().unwrap(), 6);
         for (t, row) in applied.iter().enumerate() {
             let got = running.c_inverse_row(6, t as u64).unwrap();
             for (j, (got, want)) in got.iter().zip(row).enumerate() {

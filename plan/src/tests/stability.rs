@@ -11,6 +11,7 @@ fn plan(mechanism: Mechanism, iterations: u64, scale: f64) -> Result<Plan, Strin
         participation: Participation { min_sep: 1, max_participations: 1 },
         mechanism,
         layout: None,
+        grid: None,
     })
     .map_err(|error| error.to_string())
 }

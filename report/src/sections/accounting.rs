@@ -17,8 +17,10 @@ pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
             format!(
                 "Normals from ChaCha{} under the job's key, stream version {}. Every figure assumes that this stream \
                  cannot be distinguished from random bits. Coefficients and σζ are accounted for as they run, rounded \
-                 to single precision.",
-                statement.chacha_rounds, statement.stream_version
+                 to {}.",
+                statement.chacha_rounds,
+                statement.stream_version,
+                if statement.grid.is_some() { "the grid" } else { "single precision" }
             ),
         ),
     ];

@@ -1,6 +1,7 @@
 //! A statement in words: sections of points and tables, which Markdown and HTML render.
 
 mod accounting;
+mod arithmetic;
 mod definition;
 mod facts;
 
@@ -32,6 +33,7 @@ pub fn sections(statement: &Statement) -> Vec<Section> {
         Section { title: "Setting", blocks: definition::setting(statement) },
         Section { title: "What is protected", blocks: definition::protected(statement) },
         Section { title: "Accounting", blocks: accounting::blocks(statement) },
+        Section { title: "Arithmetic", blocks: arithmetic::blocks(statement) },
         Section { title: "Parameters", blocks: facts::parameters(statement) },
     ];
     if let Some(released) = &statement.released {

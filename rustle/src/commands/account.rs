@@ -170,7 +170,8 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let n = plan.iterations();
     let rule = plan.participation();
     let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
-    let report = args.ask.report(sensitivity, plan.accounted_noise_multiplier())?;
+    let noise = plan.accounted_noise_multiplier();
+    let report = args.ask.report_of_run(sensitivity, noise, plan.failure_probability())?;
     Ok(answer("zcdp", &report, args.ask.relation)
         .with("mechanism", plan.mechanism().name())
         .with("iterations", n)

@@ -36,7 +36,7 @@ impl Shape for BMinSepArgs {
 
     fn question(&self) -> anyhow::Result<(Plan, BMinSep)> {
         let plan = plan_file::read(&self.plan)?;
-        let strategy = plan.running_strategy().map_err(bad_use)?;
+        let strategy = plan.sampled_strategy().map_err(bad_use)?;
         let Self { min_sep, sampling_probability, warm_start, .. } = *self;
         let mechanism = BMinSep::new(&strategy, plan.iterations(), min_sep, sampling_probability, warm_start)
             .map_err(from_accounting)?;

@@ -41,7 +41,7 @@ impl Shape for BallsInBinsArgs {
                 "--batches-per-epoch {batches} × --epochs {epochs}; allowed: a product of {rows}, the plan's rounds"
             )));
         }
-        let strategy = plan.running_strategy().map_err(bad_use)?;
+        let strategy = plan.sampled_strategy().map_err(bad_use)?;
         let mechanism = BallsInBins::new(&strategy, rows, batches).map_err(from_accounting)?;
         Ok((plan, mechanism))
     }

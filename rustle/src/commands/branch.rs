@@ -47,7 +47,7 @@ impl BranchArgs {
         let context = NoiseContext::new(&plan, dimension, *noise_id.job_nonce.as_bytes())?;
         let keys = key_file::read(&self.key_file)?.row_keys(&context, &noise_id.lineage.nonces())?;
         let rounds = if plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
-        let coefficients = Arc::new(plan.coefficients());
+        let coefficients = Arc::new(plan.coefficients().map_err(bad_use)?);
         Ok(Branch { plan, dimension, keys, rounds, coefficients })
     }
 }

@@ -118,6 +118,7 @@ impl CalibrateCommand {
 
 /// Calibrates a plan. Its C must satisfy the guarantee both as written and as rounded to run.
 fn for_plan(plan: &Plan, goal: &Goal) -> anyhow::Result<Answer> {
+    plan_file::without_grid(plan)?;
     if !goal.finds_participations("zcdp")? {
         return goal.gaussian("zcdp", plan.accounted_sensitivity().map_err(bad_use)?);
     }

@@ -1,11 +1,13 @@
 //! Accounts by Monte Carlo, for any sampling scheme.
 
+use accounting::failure;
 use accounting::monte_carlo::{Estimate, Pair, SampleBudget};
 use clap::Args;
 use plan::Plan;
 
 use super::account::Query;
 use super::errors::from_accounting;
+use super::plan_file;
 use crate::output::Answer;
 
 #[derive(Clone, Debug, Args)]
@@ -73,10 +75,12 @@ pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
     let sigma = plan.accounted_noise_multiplier();
+    let left = plan.failure_probability();
     let (epsilon, delta, found, failure) = match (args.query.epsilon, args.query.delta) {
         (Some(epsilon), _) => {
             let found = mechanism.delta(sigma, epsilon, sampling).map_err(from_accounting)?;
-            (epsilon, found.upper(FAILURE), found, FAILURE)
+            let delta = failure::delta(epsilon, left, found.upper(FAILURE)).map_err(from_accounting)?;
+            (epsilon, delta, found, FAILURE)
         }
         (None, asked) => {
             let delta = asked.unwrap_or(f64::NAN);
@@ -90,7 +94,8 @@ pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
         .with("epsilon", epsilon)
         .with("delta", delta)
         .with("noise_multiplier", sigma);
-    let answer = verified(answer, found.worse(), found.upper(failure), sampling);
+    let upper = failure::delta(epsilon, left, found.upper(failure)).map_err(from_accounting)?;
+    let answer = verified(answer, found.worse(), upper, sampling);
     let answer = answer.with("failure_probability", failure);
     Ok(of_plan(shape.describe(answer), &plan))
 }
@@ -101,6 +106,7 @@ pub fn calibrate<S: Shape>(args: &CalibrateArgs<S>) -> anyhow::Result<Answer> {
     let epsilon = args.epsilon;
     let delta = args.delta;
     let (plan, mechanism) = shape.question()?;
+    plan_file::without_grid(&plan)?;
     let sampling = shape.samples().sampling()?;
     let made = mechanism.calibrate(epsilon, delta, sampling).map_err(from_accounting)?;
     let answer = Answer::new()

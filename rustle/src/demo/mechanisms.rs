@@ -53,6 +53,7 @@ fn contender(
         participation,
         mechanism,
         layout: None,
+        grid: None,
     };
     let strategy = Plan::new(spec.clone())?.strategy().clone();
     let sensitivity = strategy.sensitivity(target.iterations, target.participation)?;

@@ -55,6 +55,7 @@ impl Case {
             participation: Participation { min_sep: 10, max_participations: 4 },
             mechanism: mechanism(number),
             layout: None,
+            grid: None,
         };
         let plan = Plan::new(spec)?;
         let job = JobId::new(name)?;

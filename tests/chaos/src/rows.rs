@@ -44,6 +44,7 @@ impl Rows {
             participation: Participation { min_sep: 1, max_participations: 1 },
             mechanism: Mechanism::Blt { theta: vec![0.999, 0.9], omega: vec![0.01, 0.2] },
             layout: None,
+            grid: None,
         })?;
         let job = JobId::new("rows")?;
         let key = JobKey::from_bytes(&KEY)?;

@@ -58,6 +58,7 @@ fn named(name: &str, mechanism: Mechanism) -> Case {
         participation: Participation { min_sep: 7, max_participations: 2 },
         mechanism,
         layout: None,
+        grid: None,
     })
     .expect("a valid plan");
     Case { job, plan }

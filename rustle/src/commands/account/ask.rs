@@ -1,6 +1,6 @@
 //! What is asked of an account: ε at a δ or δ at an ε, and the relation under which it holds.
 
-use accounting::{Account, Event, Report, gaussian, pld, zcdp};
+use accounting::{Account, Event, Report, failure, gaussian, pld, zcdp};
 use clap::Args;
 use strategy::Sensitivity;
 
@@ -31,15 +31,32 @@ pub struct Query {
 impl Ask {
     /// Reports a Gaussian mechanism of a sensitivity under zeroing out.
     pub fn report(self, zero_out: Sensitivity, noise_multiplier: f64) -> anyhow::Result<Report> {
+        self.report_of_run(zero_out, noise_multiplier, 0.0)
+    }
+
+    /// Reports a run that leaves this mechanism with a probability of at most `failure`, whichever the data.
+    pub fn report_of_run(
+        self,
+        zero_out: Sensitivity,
+        noise_multiplier: f64,
+        failure: f64,
+    ) -> anyhow::Result<Report> {
         let Sensitivity { value: sensitivity, exact } = self.relation.moved(zero_out);
         let rho = zcdp::rho(sensitivity, noise_multiplier).map_err(from_accounting)?;
         let (epsilon, delta) = match (self.query.epsilon, self.query.delta) {
-            (Some(epsilon), _) if rho == 0.0 => (epsilon, 0.0),
+            (Some(epsilon), _) if rho == 0.0 => {
+                (epsilon, failure::delta(epsilon, failure, 0.0).map_err(from_accounting)?)
+            }
             (Some(epsilon), _) => {
                 let delta = gaussian::delta(epsilon, sensitivity / noise_multiplier);
+                let delta = delta.and_then(|delta| failure::delta(epsilon, failure, delta));
                 (epsilon, delta.map_err(from_accounting)?)
             }
-            (None, Some(delta)) => (zcdp::gaussian_epsilon(rho, delta).map_err(from_accounting)?, delta),
+            (None, Some(delta)) => {
+                let own = |delta| zcdp::gaussian_epsilon(rho, delta);
+                let epsilon = failure::at_delta(delta, failure, own, |epsilon| *epsilon);
+                (epsilon.map_err(from_accounting)?, delta)
+            }
             (None, None) => return Err(neither()),
         };
         Ok(Report { epsilon, delta, rho, noise_multiplier, sensitivity, exact })

@@ -144,7 +144,8 @@ fn epsilon(plan: &Plan, released: &ReleasedRows, delta: f64) -> anyhow::Result<O
     }
     let sensitivity_of = |rows| plan.accounted_sensitivity_of(rows).map_err(anyhow::Error::from);
     let charge = charge_with(plan.iterations(), released, sensitivity_of)?;
-    Ok(Some(accounting::Report::at_delta(charge.total(), noise, delta)?.epsilon))
+    let failure = plan.failure_probability();
+    Ok(Some(accounting::Report::of_run(charge.total(), noise, failure, delta)?.epsilon))
 }
 
 /// ε at δ of a job that runs to its end: as it is, and once rewound.

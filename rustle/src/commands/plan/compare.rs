@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use accounting::failure;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
@@ -76,7 +77,8 @@ impl CompareArgs {
             }
             _ => plan.accounted_noise_multiplier(),
         };
-        let epsilon = |delta| accounting::gaussian::epsilon(delta, sensitivity.value / noise_multiplier);
+        let own = |delta| accounting::gaussian::epsilon(delta, sensitivity.value / noise_multiplier);
+        let epsilon = |delta| failure::at_delta(delta, plan.failure_probability(), own, |epsilon| *epsilon);
         let epsilon = self.delta.map(epsilon).transpose().map_err(from_accounting)?;
         let rate = (!self.no_rates).then(|| rates::coordinates_per_second(&strategy, n)).flatten();
         Ok(json!({

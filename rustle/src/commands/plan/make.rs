@@ -5,12 +5,21 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use plan::{Layout, Mechanism, Plan, PlanSpec};
+use report::GridFacts;
 use serde_json::{Value, json};
 use strategy::{MechanismKind, Strategy, Workload};
 
+use super::grid::GridArgs;
 use crate::commands::setting::ParticipationArgs;
 use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
+use crate::streams;
+
+/// Most times that σ is raised for a grid; its cost hardly changes with σ, so two do.
+const RAISES: usize = 8;
+
+/// Beyond what roundings and probabilities of failure leave open.
+const MARGIN: f64 = 1.0 + 1e-9;
 
 /// Returns the parser of `--mechanism`.
 pub fn mechanism_parser() -> impl TypedValueParser<Value = MechanismKind> {
@@ -35,6 +44,8 @@ pub struct RunArgs {
     /// Number of coordinates, for the plan's layout [default: no layout]
     #[arg(long, value_name = "M")]
     pub dimension: Option<u64>,
+    #[command(flatten)]
+    pub grid: GridArgs,
     /// File to write the plan to; - for standard output, without the answer [default: part of the answer]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -52,7 +63,7 @@ impl RunArgs {
     pub fn plan(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
         let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(bad_use)?;
         let ParticipationArgs { min_sep, max_participations } = self.participation;
-        Plan::new(PlanSpec {
+        let spec = PlanSpec {
             chacha_rounds: self.chacha_rounds,
             iterations: self.iterations,
             noise_multiplier,
@@ -60,8 +71,35 @@ impl RunArgs {
             participation: plan::Participation { min_sep, max_participations },
             mechanism,
             layout,
-        })
-        .map_err(bad_use)
+            grid: None,
+        };
+        let grid = self.grid.choose(&spec)?;
+        Plan::new(PlanSpec { grid, ..spec }).map_err(bad_use)
+    }
+
+    /// Returns the checked plan whose account is that of a float plan with this σ, which was found for a promise: on a grid σ
+    /// is raised by what the grid costs. Error: a field that is not allowed (bad use).
+    pub fn plan_for_promise(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
+        let plan = self.plan(mechanism.clone(), noise_multiplier)?;
+        if !self.grid.is_on_grid() {
+            return Ok(plan);
+        }
+        let float = Plan::new(PlanSpec { grid: None, ..plan.spec().clone() }).map_err(bad_use)?;
+        let promised = moved(&float)?;
+        let mut plan = plan;
+        let mut sigma = noise_multiplier;
+        for _ in 0..RAISES {
+            let cost = moved(&plan)?;
+            let more = (cost[0] / promised[0]).max(cost[1] / promised[1]);
+            if more <= 1.0 {
+                return Ok(plan);
+            }
+            sigma *= more * MARGIN;
+            plan = self.plan(mechanism.clone(), sigma)?;
+        }
+        Err(bad_use(format!(
+            "--grid costs more than σ = {sigma} makes up for; allowed: a finer grid, less κ"
+        )))
     }
 
     /// Opens `--out` before the search for what is to be written there. A plan is not secret.
@@ -78,6 +116,15 @@ impl RunArgs {
     pub fn deliver(&self, plan: &Plan, out: Option<OutFile>, answer: Answer) -> anyhow::Result<Answer> {
         let text = plan.to_toml_string()?;
         let answer = answer.with("plan_digest", hex::encode(plan.digest()));
+        let answer = match GridFacts::of(plan) {
+            Some(grid) => {
+                streams::note(
+                    "warning: the plan has [grid]: accounts and reports take it, and its rows are not served yet",
+                );
+                answer.with("grid", json!(grid))
+            }
+            None => answer,
+        };
         let Some((out, path)) = out.zip(self.out.as_ref()) else { return Ok(answer.with("plan", text)) };
         out.write_and_finish(text.as_bytes())?;
         Ok(answer.with("out", path.display().to_string()))
@@ -87,6 +134,13 @@ impl RunArgs {
     pub fn print(&self, answer: &Answer, format: Format) -> anyhow::Result<()> {
         if self.is_out_stdout() { Ok(()) } else { answer.print(format) }
     }
+}
+
+/// How far one unit moves a run and one column of it, in deviations of its noise.
+fn moved(plan: &Plan) -> anyhow::Result<[f64; 2]> {
+    let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?.value;
+    let column = plan.accounted_column_norm().map_err(bad_use)?;
+    Ok([sensitivity, column].map(|moved| moved / plan.accounted_noise_multiplier()))
 }
 
 /// Adds the mechanism's sensitivity, per unit clip norm, and its errors, in units of σζ.

@@ -4,10 +4,12 @@ mod amplified;
 mod coefficients;
 mod compare;
 mod from;
+mod grid;
 mod make;
 mod optimize;
 mod plot;
 mod resources;
+mod show;
 mod sizing;
 mod suggest;
 mod workload;
@@ -32,6 +34,8 @@ pub enum PlanCommand {
     Resources(resources::ResourcesArgs),
     /// Create a plan from known parameters
     From(from::FromArgs),
+    /// Print what a plan says and what follows from it: sensitivity, state, grid
+    Show(show::ShowArgs),
     /// Print coefficients of C or C⁻¹
     Coefficients(coefficients::CoefficientsArgs),
 }
@@ -45,6 +49,7 @@ impl PlanCommand {
             Self::Plot(args) => plot::run(&args, format),
             Self::Resources(args) => resources::run(&args, format),
             Self::From(args) => from::run(&args, format),
+            Self::Show(args) => show::run(&args, format),
             Self::Coefficients(args) => coefficients::run(&args, format),
         }
     }

@@ -103,12 +103,15 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("converged", found.converged)
         .with("stopped", found.stopped)
         .with("seconds", seconds);
+    let plan = match &amplified {
+        Some(_) => args.run.plan_for_promise(mechanism.clone(), noise_multiplier)?,
+        None => args.run.plan(mechanism.clone(), noise_multiplier)?,
+    };
     let mut answer = with_parameters(answer, &mechanism, &found.strategy)?;
     if let Some((search, amplified)) = &amplified {
-        answer = search.describe(answer, amplified).with("noise_multiplier", noise_multiplier);
+        answer = search.describe(answer, amplified).with("noise_multiplier", plan.noise_multiplier());
         warn_of_few_samples(amplified);
     }
-    let plan = args.run.plan(mechanism, noise_multiplier)?;
     args.run.print(&args.run.deliver(&plan, out, answer)?, format)?;
     if !found.converged {
         streams::note("warning: the search ended before it converged; the plan is the best one found");

@@ -143,7 +143,8 @@ impl SuggestArgs {
                 self.delta
             );
         }
-        let plan = run.plan(Mechanism::try_from(&entry.strategy)?, sigma)?;
+        let plan = run.plan_for_promise(Mechanism::try_from(&entry.strategy)?, sigma)?;
+        let sigma = plan.noise_multiplier();
         let answer = Answer::new()
             .with("recommended", entry.name())
             .with("sampling", entry.sampling_name)

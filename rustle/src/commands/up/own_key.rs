@@ -58,6 +58,7 @@ mod tests {
             participation: Participation { min_sep: 1, max_participations: 1 },
             mechanism: Mechanism::Identity,
             layout: None,
+            grid: None,
         })
         .unwrap();
         let text = plan.to_toml_string().unwrap();

@@ -60,7 +60,7 @@ impl Inputs {
             iterations: plan.iterations(),
             shard: shards.iter().map(|shard| shard.len()).max().unwrap_or(setting.dimension),
             slots: plan.state_slots() as f64,
-            reach: reach(plan),
+            reach: reach(plan)?,
             suggested_rows: suggested_rows(plan)?,
             cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
         })
@@ -146,19 +146,19 @@ fn in_blocks(coordinates: u64) -> f64 {
     coordinates.next_multiple_of(BLOCK as u64) as f64
 }
 
-fn reach(plan: &Plan) -> u64 {
+fn reach(plan: &Plan) -> anyhow::Result<u64> {
     let last = plan.iterations() - 1;
-    match plan.coefficients() {
+    Ok(match plan.coefficients()? {
         Coefficients::Inverse(Inverse::Toeplitz { coefficients }) => last.min(coefficients.len() as u64 - 1),
         Coefficients::Inverse(Inverse::Dense { .. }) => last,
         _ => 0,
-    }
+    })
 }
 
 /// The rule is the generator's own, so a generator of one block is made to apply it.
 fn suggested_rows(plan: &Plan) -> anyhow::Result<u64> {
     let stream = Stream::new(&BranchKey::from_array([0; 32]), Rounds::Twenty);
-    let coefficients = Arc::new(plan.coefficients());
+    let coefficients = Arc::new(plan.coefficients()?);
     let generator = Generator::new(stream, coefficients, plan.iterations(), 1.0, 0..BLOCK as u64)?;
     Ok(generator.suggested_rows_at_once() as u64)
 }

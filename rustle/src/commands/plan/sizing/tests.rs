@@ -14,6 +14,7 @@ fn plan(mechanism: Mechanism) -> Plan {
         participation: Participation { min_sep: 1, max_participations: 1 },
         mechanism,
         layout: None,
+        grid: None,
     })
     .unwrap()
 }
@@ -43,7 +44,8 @@ fn the_kernel_agrees() {
     ] {
         let plan = plan(mechanism);
         let stream = Stream::new(&BranchKey::from_array([0; 32]), Rounds::Twenty);
-        let generator = Generator::new(stream, Arc::new(plan.coefficients()), 60, 1.0, 0..1024).unwrap();
+        let generator =
+            Generator::new(stream, Arc::new(plan.coefficients().unwrap()), 60, 1.0, 0..1024).unwrap();
         let sizing = Sizing::new(&plan, Setting { ahead_rows: 1000, ..setting(1024, 1) }).unwrap();
         let name = plan.mechanism().name();
         assert_eq!(sizing.value("state_bytes"), Some(generator.state_bytes() as f64), "{name}");

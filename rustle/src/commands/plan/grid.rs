@@ -1,0 +1,46 @@
+//! The flags that put a plan's noise on a grid of integers.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use plan::{Grid, PlanSpec, Rounding, grid};
+
+use crate::output::bad_use;
+
+fn rounding_parser() -> impl TypedValueParser<Value = Rounding> {
+    let rounding = |name: String| Rounding::from_name(&name).ok_or("not the name of a rounding");
+    PossibleValuesParser::new(Rounding::NAMES).try_map(rounding)
+}
+
+/// Whether rows are integers on a grid, and how sums come to it.
+#[derive(Clone, Debug, Args)]
+pub struct GridArgs {
+    /// Put the noise on a grid of integers, where the guarantee holds bit for bit; needs --dimension and, but for
+    /// contributions, --summing-error. Rows of such a plan are not served yet
+    #[arg(long)]
+    grid: bool,
+    /// Make rows of floating-point numbers, which do not hold against precision attacks [default]
+    #[arg(long, conflicts_with = "grid")]
+    float: bool,
+    /// Rounding of the job's sums to the grid [default: nearest where it costs next to nothing, else dithered]
+    #[arg(long, value_name = "ROUNDING", requires = "grid", value_parser = rounding_parser())]
+    rounding: Option<Rounding>,
+    /// What the job's clipping and summing in floating point add to a contribution's norm, relative to the clip norm, such as
+    /// 1.2e-4 for float32 sums of 32 records; you vouch for it
+    #[arg(long, value_name = "K", requires = "grid", allow_negative_numbers = true)]
+    summing_error: Option<f64>,
+}
+
+impl GridArgs {
+    /// Returns true where the plan is to be on a grid.
+    pub fn is_on_grid(&self) -> bool {
+        self.grid && !self.float
+    }
+
+    /// Chooses the grid of a plan; `None` for rows of floating-point numbers. Error: fields that no grid has (bad use).
+    pub fn choose(&self, spec: &PlanSpec) -> anyhow::Result<Option<Grid>> {
+        if !self.is_on_grid() {
+            return Ok(None);
+        }
+        grid::choose(spec, self.rounding, self.summing_error).map(Some).map_err(bad_use)
+    }
+}

@@ -1,0 +1,72 @@
+//! Plans on a grid by the command line: made, shown, accounted for, and refused where rows of floats are requested.
+
+// Helpers outside `#[test]` functions are tests too.
+#![allow(clippy::unwrap_used, dead_code)]
+
+mod bench;
+
+use bench::Bench;
+
+const FROM: &str =
+    "plan from --iterations 12 --min-sep 3 --max-participations 2 --noise-multiplier 2 --mechanism identity";
+
+#[test]
+fn a_plan_on_a_grid_is_made_shown_and_accounted_for() {
+    let bench = Bench::new();
+    bench.json(&format!("{FROM} --dimension 1000000 --out float.toml --float"));
+    let made = bench.json(&format!("{FROM} --dimension 1000000 --grid --summing-error 1e-3 --out grid.toml"));
+    assert_eq!(made["grid"]["step"], -26);
+    let shown = bench.json("plan show grid.toml");
+    assert_eq!(shown["grid"], made["grid"]);
+    assert_eq!((&shown["grid"]["rounding"], &shown["rows"]), (&"nearest".into(), &"int32".into()));
+    assert_eq!((&shown["served"], &shown["dimension"]), (&false.into(), &1_000_000.into()));
+    let clip_norm = shown["grid"]["clip_norm_accounted"].as_f64().unwrap();
+    assert!(clip_norm > 1.001 && clip_norm < 1.0011, "{clip_norm}");
+    let float = bench.json("plan show float.toml");
+    assert!(float["grid"].is_null() && float["rows"] == "float32" && float["served"] == true);
+
+    let epsilon = |plan: &str| {
+        let answer = bench.json(&format!("account plan --plan {plan} --delta 1e-6"));
+        answer["epsilon"].as_f64().unwrap()
+    };
+    let dearer = epsilon("grid.toml") / epsilon("float.toml");
+    assert!(dearer > 1.0009 && dearer < 1.002, "{dearer}");
+    let reported = bench.json("report --plan grid.toml --delta 1e-6");
+    assert_eq!(reported["grid"], made["grid"]);
+    assert_eq!(reported["guarantees"][0]["epsilon"].as_f64().unwrap(), epsilon("grid.toml"));
+}
+
+#[test]
+fn what_serves_floats_refuses_a_plan_on_a_grid() {
+    let bench = Bench::new();
+    bench.json(&format!("{FROM} --dimension 1000 --grid --summing-error 0 --out grid.toml"));
+    let integers = ["grid_rows_are_integers", "--float"];
+    bench.refused("noise --plan grid.toml --key-file key --steps 0..1 --out x.npy", 2, &integers);
+    let id = "0".repeat(64);
+    bench.refused(
+        &format!("verify --plan grid.toml --key-file key --noise-id {id} --step 0 --range 0..9 x.npy"),
+        2,
+        &integers,
+    );
+    bench.refused("calibrate plan --plan grid.toml --epsilon 1 --delta 1e-6", 2, &["--plan has [grid]"]);
+    assert!(!bench.path("x.npy").exists());
+}
+
+#[test]
+fn a_grid_needs_what_its_account_does() {
+    let bench = Bench::new();
+    for (flags, words) in [
+        ("--grid --summing-error 1e-4", ["layout.dimension", "[grid]"]),
+        ("--grid --dimension 9", ["grid.summing_error", "missing"]),
+        ("--grid --dimension 9 --summing-error -1", ["grid.summing_error", "0 to 1"]),
+        ("--grid --float --dimension 9", ["--grid", "--float"]),
+        ("--rounding nearest --dimension 9", ["--grid", "--rounding"]),
+        ("--grid --rounding odd --dimension 9", ["odd", "dithered"]),
+        (
+            "--grid --rounding nearest --summing-error 0 --dimension 100000000000",
+            ["grid.rounding", "dithered"],
+        ),
+    ] {
+        bench.refused(&format!("{FROM} {flags}"), 2, &words);
+    }
+}
