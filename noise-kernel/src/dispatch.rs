@@ -11,8 +11,9 @@ use crate::blt::{self, Blt};
 use crate::chacha::{self, Group, Rounds};
 use crate::elementwise;
 use crate::grid::decide::{self, Values};
-use crate::grid::feedback::{self, Whole};
+use crate::grid::feedback;
 use crate::grid::normals::Normals;
+use crate::grid::rows::{self, Open, ROWS, Source, Together};
 use crate::grid::words::FirstBits;
 use crate::output;
 use crate::partial_sums::{self, Sums};
@@ -256,8 +257,13 @@ operations! {
     grid_decide<const FED_BACK: bool>(
         _s, deviation: f64, normals: &Normals, f: &Values, n: &mut Values, certain: &mut bool,
     ) => *certain = decide::decide::<S, FED_BACK>(deviation, normals, f, n);
-    grid_banded(_s, sources: &[(f64, &Whole)], f: &mut Values) => feedback::banded::<S>(sources, f);
-    grid_blt(_s, omega: &[f64], state: &[Values], f: &mut Values) => feedback::blt::<S>(omega, state, f);
+    grid_blt(_s, blt: rows::Blt<'_>, state: &mut [Values], together: &mut Together<'_>, open: &mut Open<'_>)
+        => rows::blt::<S>(blt, state, together, open);
+    grid_banded(
+        _s, sources: &[Source<'_>], within: &[[f64; ROWS]; ROWS], together: &mut Together<'_>, open: &mut Open<'_>,
+    ) => rows::banded::<S>(sources, within, together, open);
+    grid_blt_feedback(_s, omega: &[f64], state: &[Values], f: &mut Values)
+        => feedback::blt::<S>(omega, state, f);
     grid_blt_advance(_s, theta: &[f64], state: &mut [Values], n: &Values)
         => feedback::blt_advance::<S>(theta, state, n);
     grid_inverse(_s, c: f64, source: &Normals, sum: &mut Normals) => feedback::inverse::<S>(c, source, sum);

@@ -5,7 +5,8 @@ use super::family::{GridBanded, GridFamily, GridInverse};
 use super::feedback::Whole;
 use super::mechanism::GridMechanism;
 use super::normals::Normals;
-use super::settle::{BlockRow, Fault, Scratch};
+use super::rows::{Blt, MOST_BUFFERS, Open, ROWS, Source, Together};
+use super::settle::{BlockRow, Fault, Faults, Scratch};
 use super::task::{GridSink, StatePart};
 use super::tree;
 use crate::Stream;
@@ -24,6 +25,13 @@ pub(crate) struct Call<'a> {
     steps: Vec<Step>,
 }
 
+/// What rows of a banded C that are made together look back at.
+struct Looked<'a> {
+    sources: Vec<Source<'a>>,
+    /// Of row and row.
+    within: [[f64; ROWS]; ROWS],
+}
+
 impl<'a> Call<'a> {
     pub fn new(stream: &'a Stream, mechanism: &'a GridMechanism, first: u64, count: usize) -> Self {
         let steps = match mechanism.family() {
@@ -33,7 +41,7 @@ impl<'a> Call<'a> {
         Self { stream, mechanism, first, count, steps }
     }
 
-    pub fn scratch(&self) -> Scratch {
+    pub fn scratch(&self) -> Box<Scratch> {
         match self.mechanism.family() {
             GridFamily::Inverse(_) => Scratch::new(self.count.min(INVERSE_ROWS)),
             _ => Scratch::new(0),
@@ -50,7 +58,7 @@ impl<'a> Call<'a> {
     ) -> Result<(), Fault> {
         match (self.mechanism.family(), state) {
             (GridFamily::Blt { theta, omega }, StatePart::Floats(state)) => {
-                self.blt(theta, omega, block, state, scratch, sink)
+                self.blt(Blt { theta, omega }, block, state, scratch, sink)
             }
             (GridFamily::Banded(banded), StatePart::Whole(state)) => {
                 self.banded(banded, block, state, scratch, sink)
@@ -69,27 +77,36 @@ impl<'a> Call<'a> {
         for index in 0..self.count {
             let at = self.at(index, block);
             at.fresh(at.row, self.mechanism.deviation(at.row), scratch)?;
-            sink.write(index, &scratch.n);
+            sink.write(index, &scratch.rows[0]);
         }
         Ok(())
     }
 
     fn blt(
         &self,
-        theta: &[f64],
-        omega: &[f64],
+        blt: Blt<'_>,
         block: u64,
         state: &mut [Values],
         scratch: &mut Scratch,
         sink: &mut GridSink<'_, '_>,
     ) -> Result<(), Fault> {
         let active = self.stream.active();
-        for index in 0..self.count {
-            let at = self.at(index, block);
-            active.grid_blt(omega, state, &mut scratch.f);
-            at.fed_back(self.mechanism.deviation(at.row), scratch)?;
-            active.grid_blt_advance(theta, state, &scratch.n);
-            sink.write(index, &scratch.n);
+        if state.len() > MOST_BUFFERS {
+            for index in 0..self.count {
+                let at = self.at(index, block);
+                active.grid_blt_feedback(blt.omega, state, &mut scratch.f);
+                at.fed_back(self.mechanism.deviation(at.row), scratch)?;
+                active.grid_blt_advance(blt.theta, state, &scratch.rows[0]);
+                sink.write(index, &scratch.rows[0]);
+            }
+            return Ok(());
+        }
+        for first in (0..self.count).step_by(ROWS) {
+            let count = ROWS.min(self.count - first);
+            let mut run =
+                |rows: &mut Together<'_>, open: &mut Open<'_>| active.grid_blt(blt, state, rows, open);
+            self.together(first, count, block, scratch, &mut run)?;
+            (0..count).for_each(|j| sink.write(first + j, &scratch.rows[j]));
         }
         Ok(())
     }
@@ -105,20 +122,67 @@ impl<'a> Call<'a> {
     ) -> Result<(), Fault> {
         let active = self.stream.active();
         let slots = state.len() as u64;
-        for index in 0..self.count {
-            let at = self.at(index, block);
-            let sources: Vec<(f64, &Whole)> = (1..)
-                .zip(banded.lags(at.row))
-                .map(|(back, &lag)| (lag, &state[((at.row - back) % slots) as usize]))
-                .collect();
-            active.grid_banded(&sources, &mut scratch.f);
-            at.fed_back(self.mechanism.deviation(at.row), scratch)?;
-            if slots > 0 {
-                active.narrow_into(&mut state[(at.row % slots) as usize], &*scratch.n);
+        for first in (0..self.count).step_by(ROWS) {
+            let count = ROWS.min(self.count - first);
+            let Looked { sources, within } = self.looked(banded, first, count, state);
+            let mut run = |rows: &mut Together<'_>, open: &mut Open<'_>| {
+                active.grid_banded(&sources, &within, rows, open);
+            };
+            self.together(first, count, block, scratch, &mut run)?;
+            for j in 0..count {
+                let row = self.first + (first + j) as u64;
+                if slots > 0 {
+                    active.narrow_into(&mut state[(row % slots) as usize], &scratch.rows[j]);
+                }
+                sink.write(first + j, &scratch.rows[j]);
             }
-            sink.write(index, &scratch.n);
         }
         Ok(())
+    }
+
+    /// What rows of a banded C look back at: rows kept, and each other.
+    fn looked<'s>(&self, banded: &GridBanded, first: usize, count: usize, state: &'s [Whole]) -> Looked<'s> {
+        let first = self.first + first as u64;
+        let slots = state.len() as u64;
+        let at = |row: u64, source: u64| {
+            let back = (row - source) as usize;
+            banded.lags(row).get(back - 1).copied().unwrap_or(0.0)
+        };
+        let coefficients =
+            |source: u64| std::array::from_fn(|j| if j < count { at(first + j as u64, source) } else { 0.0 });
+        let sources = (first.saturating_sub(slots)..first)
+            .map(|source| (coefficients(source), &state[(source % slots) as usize]));
+        let within = std::array::from_fn(|j| {
+            let row = first + j as u64;
+            std::array::from_fn(|i| if i < j && j < count { at(row, first + i as u64) } else { 0.0 })
+        });
+        Looked { sources: sources.collect(), within }
+    }
+
+    /// Makes some rows of the call together, by `run`.
+    fn together(
+        &self,
+        first: usize,
+        count: usize,
+        block: u64,
+        scratch: &mut Scratch,
+        run: &mut dyn FnMut(&mut Together<'_>, &mut Open<'_>),
+    ) -> Result<(), Fault> {
+        let Scratch { normals, rows, .. } = scratch;
+        let deviations = std::array::from_fn(|j| {
+            if j < count { self.mechanism.deviation(self.first + (first + j) as u64) } else { 0.0 }
+        });
+        for (j, normals) in normals[..count].iter_mut().enumerate() {
+            self.stream.fill_grid_block(self.first + (first + j) as u64, block, normals);
+        }
+        let normals = &normals[..count];
+        let mut faults = Faults::default();
+        let mut open = |row: usize, at: usize, f: &[f64], n: &mut [f64]| {
+            let place = self.at(first + row, block);
+            faults.join(place.settle_fed_back(deviations[row], &normals[row], at, f, n));
+        };
+        run(&mut Together { deviations, normals, out: &mut rows[..count] }, &mut open);
+        faults.result()
     }
 
     fn inverse(
@@ -138,8 +202,8 @@ impl<'a> Call<'a> {
                     .filter(|(_, c)| *c != 0.0);
                 let terms: Vec<(u64, f64)> = terms.collect();
                 let s = self.mechanism.deviation(at.row);
-                at.summed(s, &terms, &mut scratch.sums[index - first], &mut scratch.n)?;
-                sink.write(index, &scratch.n);
+                at.summed(s, &terms, &mut scratch.sums[index - first], &mut scratch.rows[0])?;
+                sink.write(index, &scratch.rows[0]);
             }
         }
         Ok(())
@@ -154,7 +218,7 @@ impl<'a> Call<'a> {
         scratch: &mut Scratch,
     ) {
         let row_of = |index: usize| self.first + index as u64;
-        let Scratch { normals, sums, .. } = scratch;
+        let Scratch { normals: [normals, ..], sums, .. } = scratch;
         let sums = &mut sums[..rows.len()];
         sums.fill_with(|| Normals::ZERO);
         for source in inverse.oldest(row_of(rows.start))..row_of(rows.end) {
@@ -182,7 +246,7 @@ impl<'a> Call<'a> {
         for (index, step) in self.steps.iter().enumerate() {
             let at = self.at(index, block);
             tree::row(&at, self.mechanism.deviation(at.row), step, state, scratch)?;
-            sink.write(index, &scratch.n);
+            sink.write(index, &scratch.rows[0]);
         }
         Ok(())
     }

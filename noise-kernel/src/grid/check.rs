@@ -6,6 +6,8 @@ use crate::validate::{check_iterations, check_tree, wrong};
 
 /// Bits of a sum of products of coefficients and rows, before and after the point: binary64 holds 53, rows are 31.
 const COEFFICIENT_BITS: i32 = 22;
+/// The finest step of a coefficient is 2 to minus this power.
+const LEAST_STEP: i32 = 52;
 /// Deviations of a row that must lie within 32 bits.
 const ROOM: f64 = 13.0;
 /// Largest |n|.
@@ -74,7 +76,7 @@ fn check_banded(banded: &GridBanded, iterations: u64) -> Result<(), KernelError>
         return Ok(());
     }
     // Sums of coefficients are not rounded where they are multiples of 2^−q, and where not, the check below fails.
-    let q = COEFFICIENT_BITS - ceiling_of_log(largest);
+    let q = (COEFFICIENT_BITS - ceiling_of_log(largest)).min(LEAST_STEP);
     let steps = 2f64.powi(q);
     match lags.iter().find(|&&lag| (lag * steps).fract() != 0.0) {
         None => Ok(()),

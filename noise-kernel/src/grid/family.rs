@@ -23,7 +23,7 @@ pub enum GridFamily {
     Tree(Tree),
 }
 
-/// A banded C with a unit diagonal. Its coefficients are multiples of 2^−q with q = 22 − ⌈log₂ max_t Σ|C[t, j]|⌉, so that
+/// A banded C with a unit diagonal. Its coefficients are multiples of 2^−q with q = min(52, 22 − ⌈log₂ max_t Σ|C[t, j]|⌉), so that
 /// sums of products with rows are exact in binary64.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridBanded {

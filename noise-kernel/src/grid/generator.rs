@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::error::GridRowError;
 use super::mechanism::GridMechanism;
-use super::settle::Fault;
+use super::settle::{Fault, Faults};
 use super::state::{GridElement, GridSnapshot, State};
 use super::task::tasks;
 use crate::parallel::on_own_threads;
@@ -163,8 +163,8 @@ impl GridGenerator {
         let slots = self.mechanism.slots();
         let threads = rayon::current_num_threads();
         let tasks = tasks(&self.range, slots, self.state.whole(), rows, self.stream.active(), threads);
-        // The first of all faults, so that the error too is the same whoever works.
-        let first: Mutex<Option<Fault>> = Mutex::new(None);
+        // The first of all faults, so that the error too is the same however the work is shared.
+        let first = Mutex::new(Faults::default());
         on_own_threads(
             tasks,
             || call.scratch(),
@@ -177,7 +177,7 @@ impl GridGenerator {
                 }
             },
         );
-        if let Some(fault) = first.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if let Err(fault) = first.into_inner().unwrap_or_else(PoisonError::into_inner).result() {
             let error = error_of(fault);
             self.failed = Some(error.clone());
             return Err(error);
@@ -187,12 +187,9 @@ impl GridGenerator {
     }
 }
 
-fn note(first: &Mutex<Option<Fault>>, fault: Fault) {
+fn note(first: &Mutex<Faults>, fault: Fault) {
     let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = |fault: &Fault| (fault.row, fault.coordinate);
-    if first.as_ref().is_none_or(|known| place(&fault) < place(known)) {
-        *first = Some(fault);
-    }
+    first.note(fault);
 }
 
 fn error_of(fault: Fault) -> GridRowError {

@@ -9,8 +9,8 @@
 //!   rounding where the bound allows it; `settle`: a row of a block, both ways.
 //! * `limbs`, `fixed`, `exact`, `rounding`: whole numbers of any length, the normal to 300 bits, sums of such and their
 //!   rounding.
-//! * `family`, `check`, `mechanism`: the numbers of a mechanism; `feedback`, `tree`, `call`: one call of the generator on
-//!   one block; `state`, `task`, `generator`: [`GridGenerator`]; `error`: its errors.
+//! * `family`, `check`, `mechanism`: the numbers of a mechanism; `rows`, `feedback`, `tree`, `call`: one call of the
+//!   generator on one block; `state`, `task`, `generator`: [`GridGenerator`]; `error`: its errors.
 //! * `oracle`, `oracle_tree`: [`GridOracle`], every row once more by exact arithmetic alone.
 
 mod call;
@@ -28,6 +28,7 @@ pub(crate) mod normals;
 mod oracle;
 mod oracle_tree;
 mod rounding;
+pub(crate) mod rows;
 mod settle;
 mod state;
 mod task;

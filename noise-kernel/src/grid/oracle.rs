@@ -102,7 +102,7 @@ impl Coordinate<'_> {
             GridFamily::Banded(banded) => {
                 let mut rows: Vec<i32> = Vec::new();
                 for row in 0..end {
-                    // Coefficients are multiples of 2⁻⁹⁰ below 2²⁴: a sum of products with rows in units of 2⁻⁶⁰.
+                    // Coefficients are multiples of 2⁻⁵² below 2²¹: their products with rows are whole in units of 2⁻⁶⁰.
                     let product = |(lag, n): (&f64, &i32)| (lag * 2f64.powi(60)) as i128 * i128::from(*n);
                     let f: i128 = banded.lags(row).iter().zip(rows.iter().rev()).map(product).sum();
                     let mut sum = ExactSum::new();
@@ -173,5 +173,32 @@ impl Coordinate<'_> {
         let value = value.ok_or(GridRowError::Undecided { row, coordinate })?;
         let narrow = i32::try_from(value).ok().filter(|value| *value != i32::MIN);
         narrow.ok_or(GridRowError::RowOutOfRange { row, coordinate, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::family::GridDeviations;
+    use super::*;
+    use crate::Stream;
+
+    /// Few rows need further words, so few would tell where they come from.
+    #[test]
+    fn the_slow_way_reads_the_oracles_words() {
+        let key = BranchKey::from_array([5; 32]);
+        let identity = GridMechanism::new(GridFamily::Identity, GridDeviations::Every(64.0), 9).unwrap();
+        let identity = Arc::new(identity);
+        for rounds in [Rounds::Twenty, Rounds::Twelve] {
+            let oracle = GridOracle::new(key.clone(), rounds, identity.clone());
+            let stream = Stream::new(&key, rounds);
+            for (number, block) in [(0, 0), (7, 3), (1 << 40, (1 << 55) - 1)] {
+                for within in 0..512u64 {
+                    let expected = oracle.normal(number, 512 * block + within).unwrap();
+                    let found = stream.exact_normal(number, block, within as usize).unwrap();
+                    assert_eq!(found.magnitude, expected.magnitude, "{within} of block {block}");
+                    assert_eq!((found.negative, found.error), (expected.negative, expected.error));
+                }
+            }
+        }
     }
 }

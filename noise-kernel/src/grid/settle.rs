@@ -1,11 +1,10 @@
 //! A rounded row of one block: the fast way for all of it and, where that is not certain, the exact way.
 
-#![allow(clippy::needless_range_loop)] // values of several arrays go by one number
-
 use super::check::LARGEST;
 use super::decide::{Values, whole_and_excess};
 use super::normals::Normals;
 use super::rounding::{Dyadic, ExactSum};
+use super::rows::ROWS;
 use crate::Stream;
 use crate::block::BLOCK;
 use crate::simd::scalar::Scalar;
@@ -23,22 +22,57 @@ pub(crate) struct Fault {
     pub value: Option<i128>,
 }
 
-/// Working space of one thread.
+/// Working space of one thread, where cache lines begin.
+#[repr(C, align(64))]
 pub(crate) struct Scratch {
-    pub normals: Box<Normals>,
+    /// The row, and those made together with it.
+    pub rows: [Values; ROWS],
     /// F.
-    pub f: Box<Values>,
-    /// The row.
-    pub n: Box<Values>,
+    pub f: Values,
+    /// Those of each row.
+    pub normals: [Normals; ROWS],
     /// Sums of an inverse mechanism.
     pub sums: Vec<Normals>,
 }
 
 impl Scratch {
-    pub fn new(sums: usize) -> Self {
-        let zero = || Box::new(ZERO_VALUES);
+    pub fn new(sums: usize) -> Box<Self> {
         let sums = (0..sums).map(|_| Normals::ZERO).collect();
-        Self { normals: Box::new(Normals::ZERO), f: zero(), n: zero(), sums }
+        Box::new(Self {
+            rows: [ZERO_VALUES; ROWS],
+            f: ZERO_VALUES,
+            normals: [const { Normals::ZERO }; ROWS],
+            sums,
+        })
+    }
+}
+
+/// The first of the faults of rows made together.
+#[derive(Default)]
+pub(crate) struct Faults(Option<Fault>);
+
+impl Faults {
+    pub fn note(&mut self, fault: Fault) {
+        if self.0.as_ref().is_none_or(|known| fault.place() < known.place()) {
+            self.0 = Some(fault);
+        }
+    }
+
+    /// Keeps what comes first in either.
+    pub fn join(&mut self, other: Result<(), Fault>) {
+        if let Err(fault) = other {
+            self.note(fault);
+        }
+    }
+
+    pub fn result(self) -> Result<(), Fault> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
+impl Fault {
+    fn place(&self) -> (u64, u64) {
+        (self.row, self.coordinate)
     }
 }
 
@@ -51,28 +85,43 @@ pub(crate) struct BlockRow<'a> {
 }
 
 impl BlockRow<'_> {
-    /// n ← ⌊s·z + ½⌋, with the normals of stream `number`.
+    /// The row ← ⌊s·z + ½⌋, with the normals of stream `number`.
     pub fn fresh(&self, number: u64, s: f64, scratch: &mut Scratch) -> Result<(), Fault> {
-        let Scratch { normals, n, .. } = scratch;
+        let Scratch { normals: [normals, ..], rows: [n, ..], .. } = scratch;
         self.stream.fill_grid_block(number, self.block, normals);
         if self.stream.active().decide::<false>(s, normals, &ZERO_VALUES, n) {
             return Ok(());
         }
         let approximate = |at: usize| whole_and_excess::<Scalar>(s, normals.z[at], error(normals, at), 0.0);
-        self.settle(n, approximate, |at| self.term(s, 1.0, number, at, ExactSum::new()))
+        self.settle(0, n, approximate, |at| self.term(s, 1.0, number, at, ExactSum::new()))
     }
 
-    /// n ← ⌊s·z − f + ½⌋, with the normals of the row.
+    /// The row ← ⌊s·z − f + ½⌋, with the normals of the row.
     pub fn fed_back(&self, s: f64, scratch: &mut Scratch) -> Result<(), Fault> {
-        let Scratch { normals, n, f, .. } = scratch;
+        let Scratch { normals: [normals, ..], rows: [n, ..], f, .. } = scratch;
         self.stream.fill_grid_block(self.row, self.block, normals);
         if self.stream.active().decide::<true>(s, normals, f, n) {
             return Ok(());
         }
-        let approximate = |at: usize| whole_and_excess::<Scalar>(s, normals.z[at], error(normals, at), f[at]);
-        self.settle(n, approximate, |at| {
+        self.settle_fed_back(s, normals, 0, f, n)
+    }
+
+    /// Decides what is not certain of some neighbouring coordinates from `first` on: n ← ⌊s·z − f + ½⌋.
+    #[cold]
+    #[inline(never)]
+    pub fn settle_fed_back(
+        &self,
+        s: f64,
+        normals: &Normals,
+        first: usize,
+        f: &[f64],
+        n: &mut [f64],
+    ) -> Result<(), Fault> {
+        let approximate =
+            |at: usize| whole_and_excess::<Scalar>(s, normals.z[at], error(normals, at), f[at - first]);
+        self.settle(first, n, approximate, |at| {
             let mut sum = ExactSum::new();
-            sum.subtract(f[at]);
+            sum.subtract(f[at - first]);
             self.term(s, 1.0, self.row, at, sum)
         })
     }
@@ -93,7 +142,7 @@ impl BlockRow<'_> {
             return Ok(());
         }
         let approximate = |at: usize| whole_and_excess::<Scalar>(1.0, sum.z[at], error(sum, at), 0.0);
-        self.settle(n, approximate, |at| {
+        self.settle(0, n, approximate, |at| {
             terms.iter().try_fold(ExactSum::new(), |sum, &(number, c)| self.term(s, c, number, at, sum))
         })
     }
@@ -105,27 +154,32 @@ impl BlockRow<'_> {
         Some(sum)
     }
 
-    /// Decides every value of a block that is not certain. All are taken anew, since what is certain depends on the order
+    /// Decides every value that is not certain, of coordinates from `first` on. All are taken anew, since what is certain depends on the order
     /// of operations, which differs between instruction sets; the whole numbers don't.
     #[cold]
     #[inline(never)]
     fn settle(
         &self,
-        n: &mut Values,
+        first: usize,
+        n: &mut [f64],
         approximate: impl Fn(usize) -> (f64, f64),
         exact: impl Fn(usize) -> Option<ExactSum>,
     ) -> Result<(), Fault> {
-        for at in 0..BLOCK {
+        let mut faults = Faults::default();
+        for (at, n) in (first..).zip(n) {
             let (whole, excess) = approximate(at);
             if excess < 0.0 {
-                n[at] = whole;
+                *n = whole;
                 continue;
             }
             let value = exact(at).and_then(ExactSum::rounded);
             let fits = value.filter(|value| value.unsigned_abs() <= LARGEST as u128);
-            n[at] = fits.ok_or_else(|| self.fault(at, value))? as f64;
+            match fits {
+                Some(value) => *n = value as f64,
+                None => faults.note(self.fault(at, value)),
+            }
         }
-        Ok(())
+        faults.result()
     }
 
     pub fn fault(&self, at: usize, value: Option<i128>) -> Fault {

@@ -17,7 +17,7 @@ pub(crate) fn weight(level: u32) -> f64 {
     2f64.powi(level as i32) / (2f64.powi(level as i32 + 1) - 1.0)
 }
 
-/// Makes one row into `scratch.n`.
+/// Makes one row into the first row of `scratch`.
 pub(crate) fn row(
     at: &BlockRow<'_>,
     s: f64,
@@ -37,7 +37,7 @@ pub(crate) fn row(
         add_leaf(at, s, step, leaf, state, scratch, &mut carry)?;
     }
     for i in 0..BLOCK {
-        scratch.n[i] = checked(at, i, carry[i] - before[i])?;
+        scratch.rows[0][i] = checked(at, i, carry[i] - before[i])?;
     }
     if step.last {
         state.fill([0; BLOCK]);
@@ -58,13 +58,13 @@ fn add_leaf(
     for (level, node) in step.nodes(leaf).enumerate() {
         at.fresh(node, s, scratch)?;
         if level == 0 {
-            *carry = *scratch.n;
+            *carry = scratch.rows[0];
             continue;
         }
         let weight = weight(level as u32);
         for i in 0..BLOCK {
             let lower = f64::from(state[level - 1][i]) + carry[i];
-            carry[i] = lower + ((weight * (scratch.n[i] - lower) + ROUNDER) - ROUNDER);
+            carry[i] = lower + ((weight * (scratch.rows[0][i] - lower) + ROUNDER) - ROUNDER);
         }
     }
     if let Some(slot) = state.get_mut(leaf.trailing_ones() as usize) {

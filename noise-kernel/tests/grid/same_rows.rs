@@ -1,4 +1,4 @@
-//! The same whole numbers, whoever makes them.
+//! The same whole numbers, however they are made.
 
 use crate::cases::{all_rows, branch_key, cases};
 use noise_kernel::grid::{GridGenerator, GridSnapshot};
