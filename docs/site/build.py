@@ -57,6 +57,7 @@ ORDER = {
         "docs/testing.md",
         "docs/results/*.md",
         "docs/noise-stream.md",
+        "docs/grid-stream.md",
         "docs/shared-memory.md",
         "docs/papers.md",
         "docs/benchmarks.md",

@@ -53,6 +53,7 @@
 //!   past normals and buffers.
 //! * `simd`, `dispatch`, `backend`: the processor's instruction sets and the choice among them.
 //! * `validate`, `error`: checks of coefficients and the crate's error; `tail_bound`: δ of the cut Gaussian tail.
+//! * [`grid`]: rows of whole numbers, exact noise that floating-point addition can't betray.
 //! * `oracle`, `oracle_normal`: every row once more, from the specification.
 
 #![deny(missing_docs)]
@@ -67,6 +68,7 @@ mod elementwise;
 mod error;
 mod gaussian;
 mod generator;
+pub mod grid;
 mod history;
 mod key;
 mod mechanism;
@@ -101,7 +103,7 @@ pub use error::KernelError;
 pub use generator::Generator;
 pub use history::History;
 pub use key::{BranchKey, JobKey, NoiseContext, RowKeys};
-pub use memory::Buffer;
+pub use memory::{Buffer, Number};
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};
 pub use stream::Stream;

@@ -76,10 +76,10 @@ pub(crate) fn tasks<'a>(
 
 /// Works on all tasks, on all threads of the current pool. Each thread begins with its own stretch of them,
 /// always the same one, so that state stays in the memory and the caches next to it; then it helps the others.
-pub(crate) fn on_own_threads<'a, T>(
-    tasks: Vec<Task<'a>>,
+pub(crate) fn on_own_threads<K: Send, T>(
+    tasks: Vec<K>,
     scratch: impl Fn() -> T + Sync,
-    work: impl Fn(&mut T, &mut Task<'a>) + Sync,
+    work: impl Fn(&mut T, &mut K) + Sync,
 ) {
     let count = tasks.len();
     let tasks: Vec<_> = tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();

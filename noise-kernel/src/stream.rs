@@ -4,6 +4,9 @@ use crate::backend::Backend;
 use crate::block::{BLOCK, Block, BlockAddress, ZERO_BLOCK};
 use crate::chacha::Rounds;
 use crate::dispatch::Active;
+use crate::grid::exact::ExactNormal;
+use crate::grid::normals::Normals;
+use crate::grid::words::{FirstBits, exact_normal};
 use crate::range::check_range;
 use crate::{BranchKey, KernelError, RowKeys};
 use plan::Coefficients;
@@ -50,6 +53,11 @@ impl Stream {
             Coefficients::Tree(tree) => tree.first_stream(row),
             _ => row,
         };
+        Self::from_keys(keys, first_stream, rounds)
+    }
+
+    /// Returns the streams of rows with keys of their own, each from the first stream of its first row on.
+    pub(crate) fn from_keys(keys: &RowKeys, first_stream: impl Fn(u64) -> u64, rounds: Rounds) -> Self {
         let [(_, first), later @ ..] = keys.keys() else { unreachable!("row keys are never empty") };
         let later =
             later.iter().map(|(row, key)| LaterKey { first: first_stream(*row), words: words_of(key) });
@@ -88,6 +96,23 @@ impl Stream {
     pub(crate) fn fill_block_and_fetch(&self, number: u64, block: u64, ahead: &[f32], out: &mut Block) {
         assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
         self.active.noise(self.address(number, block), self.rounds, ahead, out);
+    }
+
+    /// Fills `out` with approximate normals of a block of stream `number`, as a grid has them.
+    pub(crate) fn fill_grid_block(&self, number: u64, block: u64, out: &mut Normals) {
+        assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
+        let mut bits = FirstBits::ZERO;
+        self.active.grid_bits(self.address(number, block), self.rounds, &mut bits);
+        self.active.grid_normals(&bits, out);
+    }
+
+    /// A normal of a block of stream `number` to 300 bits, as a grid has it, by its place in the block.
+    pub(crate) fn exact_normal(&self, number: u64, block: u64, within: usize) -> Option<ExactNormal> {
+        let place = self.address(number, block);
+        match self.rounds {
+            Rounds::Twenty => exact_normal::<true>(place, within),
+            Rounds::Twelve => exact_normal::<false>(place, within),
+        }
     }
 
     /// The key of a stream. Rewinds are few: the search through them costs nothing beside a block.

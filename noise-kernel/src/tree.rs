@@ -12,10 +12,11 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     /// Number of the row's leaf in its tree, from 0.
-    leaf: u64,
+    pub leaf: u64,
     /// Stream number of the tree's first node.
     first_node: u64,
-    last: bool,
+    /// True for the last row of its tree.
+    pub last: bool,
     /// Leaves without data that complete the tree after the last row.
     virtual_steps: u64,
 }
@@ -24,6 +25,11 @@ impl Step {
     /// Numbers of the leaves that the row adds to its tree: its own, and those without data where they follow it.
     pub fn leaves(&self) -> RangeInclusive<u64> {
         self.leaf..=self.leaf + if self.last { self.virtual_steps } else { 0 }
+    }
+
+    /// True for the row that completes its tree by leaves without data.
+    pub fn completes(&self) -> bool {
+        self.last && self.virtual_steps > 0
     }
 
     /// Streams of a leaf and, by rising level, of the nodes that it completes.
@@ -80,7 +86,7 @@ impl Scratch {
     ) {
         for (row, step) in steps.iter().enumerate() {
             let mut before = ZERO_BLOCK;
-            if step.last && step.virtual_steps > 0 {
+            if step.completes() {
                 self.prefix(stream, state, step.leaf, &mut before);
             } else {
                 self.prefix(stream, state, (1 << step.leaf.trailing_ones()) - 1, &mut before);

@@ -16,11 +16,17 @@ pub fn stream_count(coefficients: &Coefficients, iterations: u64) -> u64 {
     })
 }
 
+/// Checks that a mechanism can have this many rows.
+pub(crate) fn check_iterations(iterations: u64) -> Result<(), KernelError> {
+    if (1..=MOST_ROWS).contains(&iterations) {
+        return Ok(());
+    }
+    Err(wrong("the number of rows", iterations, format!("between 1 and {MOST_ROWS}")))
+}
+
 /// Checks that the coefficients fit each other and the number of rows. The error is the first one that does not fit.
 pub(crate) fn check_coefficients(coefficients: &Coefficients, iterations: u64) -> Result<(), KernelError> {
-    if iterations == 0 || iterations > MOST_ROWS {
-        return Err(wrong("the number of rows", iterations, format!("between 1 and {MOST_ROWS}")));
-    }
+    check_iterations(iterations)?;
     match coefficients {
         Coefficients::Identity => Ok(()),
         Coefficients::Blt { theta, omega } => {
@@ -81,7 +87,7 @@ fn check_inverse(inverse: &Inverse, iterations: u64) -> Result<(), KernelError> 
     }
 }
 
-fn check_tree(tree: &Tree, iterations: u64) -> Result<(), KernelError> {
+pub(crate) fn check_tree(tree: &Tree, iterations: u64) -> Result<(), KernelError> {
     let mut next = 0;
     for segment in &tree.segments {
         if segment.start != next {
@@ -121,14 +127,15 @@ pub(crate) fn slots(coefficients: &Coefficients, iterations: u64) -> usize {
             let most = usize::try_from(iterations - 1).unwrap_or(usize::MAX);
             (banded.bands - 1).min(most)
         }
-        // A level is read only by a later leaf of the same tree: the bits of the last leaf's number.
-        Coefficients::Tree(tree) => tree
-            .segments
-            .iter()
-            .map(|s| (u64::BITS - (s.rows + s.virtual_steps - 1).leading_zeros()) as usize)
-            .max()
-            .unwrap_or(0),
+        Coefficients::Tree(tree) => tree_levels(tree),
     }
+}
+
+/// Levels of a tree whose estimates are kept. One is read only by a later leaf of the same tree: the bits of the last
+/// leaf's number.
+pub(crate) fn tree_levels(tree: &Tree) -> usize {
+    let leaves = tree.segments.iter().map(|s| s.rows + s.virtual_steps);
+    leaves.map(|leaves| (u64::BITS - (leaves - 1).leading_zeros()) as usize).max().unwrap_or(0)
 }
 
 /// Checks that σζ is a positive finite number.
@@ -161,6 +168,6 @@ fn diagonal(what: &'static str, mut values: impl Iterator<Item = f32>) -> Result
     }
 }
 
-fn wrong(what: &'static str, got: impl ToString, allowed: impl ToString) -> KernelError {
+pub(crate) fn wrong(what: &'static str, got: impl ToString, allowed: impl ToString) -> KernelError {
     KernelError::Coefficients { what, got: got.to_string(), allowed: allowed.to_string() }
 }

@@ -1,5 +1,7 @@
-//! `bench kernels`: coordinates a second of every mechanism, cache to memory, beside the machine's limits.
+//! `bench kernels`: coordinates a second of every mechanism, cache to memory, beside the machine's limits, and on a grid
+//! beside binary32.
 
+mod grid;
 mod report;
 
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use crate::limits::{KEYSTREAMS, Limits, Moment};
 use crate::memory;
 use crate::output::Output;
 use crate::roofline::{bytes_per_coordinate, roofline};
+use grid::Measuring;
 use report::{Measured, Report, Skipped};
 use reproduce::measure::Machine;
 use reproduce::measure::ratios;
@@ -51,15 +54,6 @@ const QUICK: &str = "identity blt-4 band-toeplitz-8 band-inverse-8 lambda-cgd tr
 /// A dense matrix draws all rows so far again for each row; past this size it says nothing new.
 const LARGEST_DENSE: u64 = 1_000_000;
 
-/// The same for every measurement of one run.
-struct Settings {
-    repeats: usize,
-    /// Shortest measurement, and when to stop repeating.
-    shortest: Duration,
-    longest: Duration,
-    backend: Backend,
-}
-
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let backend = args.compute.backend()?;
     let machine = Machine::current(args.compute.threads());
@@ -68,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn measure(args: &Args, backend: Backend) -> anyhow::Result<Report> {
-    let settings = Settings {
+    let settings = Measuring {
         repeats: if args.quick { args.repeats.min(3) } else { args.repeats },
         shortest: Duration::from_millis(if args.quick { 4 } else { 30 }),
         longest: Duration::from_secs_f64(args.seconds),
@@ -91,6 +85,9 @@ fn measure(args: &Args, backend: Backend) -> anyhow::Result<Report> {
                 match unfit(case, size, rows)? {
                     Some(why) => report.skipped.push(Skipped::new(case, size, rows, why)),
                     None => report.cases.push(one(case, size, rows, &settings, &mut limits, &mut moments)?),
+                }
+                if grid::is_measured(case, size) {
+                    report.grid.push(grid::measure(case, size, rows, &settings)?);
                 }
             }
         }
@@ -115,7 +112,7 @@ fn one(
     case: &Case,
     size: u64,
     rows: usize,
-    settings: &Settings,
+    settings: &Measuring,
     limits: &mut Limits,
     moments: &mut Vec<Moment>,
 ) -> anyhow::Result<Measured> {
@@ -145,7 +142,7 @@ fn one(
     })
 }
 
-fn keystreams(settings: &Settings) -> anyhow::Result<Vec<(&'static str, Vec<f64>)>> {
+fn keystreams(settings: &Measuring) -> anyhow::Result<Vec<(&'static str, Vec<f64>)>> {
     let measure = |rate: fn(Duration) -> anyhow::Result<f64>| {
         (0..settings.repeats).map(|_| rate(settings.shortest)).collect::<anyhow::Result<_>>()
     };

@@ -7,6 +7,7 @@ use comfy_table::Table;
 use plot::{Axis, Chart};
 use serde::Serialize;
 
+use super::grid::{Beside, table_of};
 use crate::cases::Case;
 use crate::limits::Moment;
 use crate::output::{self, round, table};
@@ -16,6 +17,7 @@ use reproduce::measure::Spread;
 pub struct Report {
     limits: Option<LimitsFound>,
     pub cases: Vec<Measured>,
+    pub grid: Vec<Beside>,
     pub skipped: Vec<Skipped>,
 }
 
@@ -88,6 +90,7 @@ impl Report {
         let header =
             ["mechanism", "shard", "rows", "M coordinates/s", "bytes", "at best", "of roofline", "of copy"];
         tables.push(("Rows; \"at best\" is the roofline in M coordinates/s".into(), table(&header, rows)));
+        tables.extend(table_of(&self.grid));
         if !self.skipped.is_empty() {
             let rows = self.skipped.iter().map(|skipped| vec![skipped.line()]);
             tables.push(("Not measured".into(), table(&["case"], rows)));

@@ -156,4 +156,12 @@ impl Simd for Avx512 {
     fn fused(a: f32, b: f32, c: f32) -> f32 {
         a.mul_add(b, c)
     }
+    #[inline(always)]
+    fn fused_f64(a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+    #[inline(always)]
+    fn near_fused(a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
 }

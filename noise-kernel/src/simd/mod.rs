@@ -70,4 +70,8 @@ pub(crate) trait Simd: Copy {
 
     /// a·b + c of single values, for loops that the compiler turns into vectors.
     fn fused(a: f32, b: f32, c: f32) -> f32;
+    /// a·b + c in binary64, rounded once.
+    fn fused_f64(a: f64, b: f64, c: f64) -> f64;
+    /// a·b + c in binary64, rounded once or, where that would be a call, twice: for sums that are exact or have a bound.
+    fn near_fused(a: f64, b: f64, c: f64) -> f64;
 }

@@ -137,6 +137,14 @@ impl Simd for Scalar {
             emulated_fma(a, b, c)
         }
     }
+    #[inline(always)]
+    fn fused_f64(a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+    #[inline(always)]
+    fn near_fused(a: f64, b: f64, c: f64) -> f64 {
+        if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
+    }
 }
 
 /// a·b + c rounded once, in binary64 and without branches: the product is exact there, and a sum rounded to odd keeps

@@ -1,0 +1,175 @@
+//! The error bound of approximate normals, and what is decided with it, beside 300 bits.
+//!
+//! RUSTLE_LONG draws a hundred times as many.
+
+use super::decide::whole_and_excess;
+use super::exact::{ExactNormal, midpoint, pair};
+use super::normals::Normals;
+use super::rounding::{Dyadic, ExactSum};
+use super::words::FirstBits;
+use crate::Backend;
+use crate::dispatch::Active;
+use crate::simd::scalar::Scalar;
+use dice::Dice;
+
+const LAST: u64 = (1 << 48) - 1;
+
+fn long() -> u64 {
+    if std::env::var_os("RUSTLE_LONG").is_some() { 100 } else { 1 }
+}
+
+/// 256 pairs: random ones, or near powers of two, octants and the ends.
+fn bits(dice: &mut Dice, edges: bool) -> FirstBits {
+    let mut bits = FirstBits::ZERO;
+    let mut word = || {
+        let near = (1u64 << dice.below(49)).wrapping_add(dice.below(5)).wrapping_sub(3) & LAST;
+        let octant = (dice.below(9) << 45).wrapping_add(dice.below(5)).wrapping_sub(2) & LAST;
+        match dice.below(4) {
+            0 if edges => near,
+            1 if edges => LAST - near,
+            2 if edges => octant,
+            _ => dice.roll() & LAST,
+        }
+    };
+    for value in bits.radius.as_flattened_mut().iter_mut().chain(bits.turn.as_flattened_mut()) {
+        *value = word();
+    }
+    bits
+}
+
+/// The normals of some bits, with the error of pair `index` and the pair to 300 bits, where its words are followed by
+/// these.
+struct Compared<'a> {
+    bits: &'a FirstBits,
+    normals: &'a Normals,
+}
+
+impl Compared<'_> {
+    fn exact(&self, index: usize, further: [[u32; 8]; 2]) -> [ExactNormal; 2] {
+        let u = midpoint(self.bits.radius[index / 16][index % 16], &further[0]);
+        let v = midpoint(self.bits.turn[index / 16][index % 16], &further[1]);
+        pair(u, v).unwrap()
+    }
+
+    fn approximate(&self, index: usize) -> [f64; 2] {
+        let at = index / 16 * 32 + index % 16;
+        [self.normals.z[at], self.normals.z[at + 16]]
+    }
+}
+
+/// |exact − approximate|.
+fn apart(exact: &ExactNormal, approximate: f64) -> f64 {
+    let mut sum = ExactSum::new();
+    sum.add(Dyadic::new(1.0), exact);
+    sum.subtract(approximate);
+    sum.near().abs()
+}
+
+fn normals(backend: Backend, bits: &FirstBits) -> Normals {
+    let mut normals = Normals::ZERO;
+    Active::new(backend).unwrap().grid_normals(bits, &mut normals);
+    normals
+}
+
+#[test]
+fn normals_are_within_their_bound_whatever_bits_follow() {
+    let mut dice = Dice::new(21);
+    let mut largest: f64 = 0.0;
+    let mut arithmetic: f64 = 0.0;
+    for round in 0..12 * long() {
+        let bits = bits(&mut dice, round % 3 > 0);
+        for backend in Backend::available() {
+            let normals = normals(backend, &bits);
+            let compared = Compared { bits: &bits, normals: &normals };
+            for index in 0..256 {
+                let bound = normals.error[index];
+                let a = bits.radius[index / 16][index % 16];
+                assert_eq!(bound.is_infinite(), a == 0 || a == LAST, "{a:x}");
+                let middle = [0x8000_0000, 0, 0, 0, 0, 0, 0, 0];
+                let corner = |dice: &mut Dice| [if a > 0 && dice.below(2) == 0 { 0 } else { u32::MAX }; 8];
+                let corners = [corner(&mut dice), corner(&mut dice)];
+                let ends = compared.exact(index, corners);
+                let middles = compared.exact(index, [middle, middle]);
+                let radius = middles.map(|z| apart(&z, 0.0)).iter().map(|x| x * x).sum::<f64>().sqrt();
+                for (side, approximate) in compared.approximate(index).into_iter().enumerate() {
+                    let rounding = apart(&middles[side], approximate) / radius;
+                    arithmetic = arithmetic.max(rounding);
+                    if bound.is_finite() {
+                        largest = largest.max(apart(&ends[side], approximate) / bound);
+                    }
+                }
+            }
+        }
+    }
+    let ulps = arithmetic * 2f64.powi(52);
+    println!("largest share of the bound {largest:.3}, arithmetic {ulps:.2}·2^-52 of the radius");
+    assert!(largest <= 1.0 && ulps <= 2.5, "{largest} of the bound, {ulps}");
+    // Bits that follow matter: a bound without their part would be exceeded.
+    assert!(largest > 0.8, "{largest}");
+}
+
+/// What one value of one draw comes to.
+struct Decision {
+    whole: f64,
+    is_certain: bool,
+    exact: i128,
+}
+
+/// Values s·z − f with f such that they lie near the middle between two whole numbers, as near as the bound is wide.
+fn decisions(dice: &mut Dice, s: f64, mut each: impl FnMut(Decision)) {
+    let bits = bits(dice, false);
+    let normals = normals(Backend::Auto, &bits);
+    let compared = Compared { bits: &bits, normals: &normals };
+    for index in 0..256 {
+        let further = std::array::from_fn(|_| std::array::from_fn(|_| dice.roll() as u32));
+        let exact = compared.exact(index, further);
+        for (side, z) in compared.approximate(index).into_iter().enumerate() {
+            let error = normals.error[index];
+            let near = (dice.below(4_001) as f64 / 1_000.0 - 2.0) * s * error;
+            let f = s * z - ((s * z).floor() + 0.5) + near;
+            let (whole, excess) = whole_and_excess::<Scalar>(s, z, error, f);
+            let mut sum = ExactSum::new();
+            sum.add(Dyadic::new(s), &exact[side]);
+            sum.subtract(f);
+            each(Decision { whole, is_certain: excess < 0.0, exact: sum.rounded().unwrap() });
+        }
+    }
+}
+
+#[test]
+fn what_is_certain_is_what_exact_arithmetic_decides() {
+    let mut dice = Dice::new(22);
+    let mut open = 0;
+    let mut wrong = 0;
+    for power in (6..=36).step_by(2) {
+        for _ in 0..10 * long() {
+            decisions(&mut dice, 2f64.powi(power) * 0.93, |Decision { whole, is_certain, exact }| {
+                assert!(!is_certain || whole as i128 == exact, "2^{power}: {whole}, {exact}");
+                open += u32::from(!is_certain);
+                wrong += u32::from(!is_certain && whole as i128 != exact);
+            });
+        }
+    }
+    println!("{open} left open, {wrong} of them rounded to another number by binary64");
+    assert!(open > 1_000 && wrong > 50, "{open} open, {wrong} wrong: too easy");
+}
+
+/// About s·2^−43.4 of all draws are left open: no fewer, or the bound is not there, and not many more.
+#[test]
+fn as_many_draws_are_left_open_as_the_bound_says() {
+    let mut dice = Dice::new(23);
+    let s = 0.9 * 2f64.powi(33);
+    let mut open = 0u32;
+    let blocks = 2_000;
+    for _ in 0..blocks {
+        let normals = normals(Backend::Auto, &bits(&mut dice, false));
+        for (at, &z) in normals.z.iter().enumerate() {
+            let error = normals.error[at / 32 * 16 + at % 16];
+            // The whole part is taken away: s is beyond what a row may hold.
+            open += u32::from(whole_and_excess::<Scalar>(s, z, error, (s * z).floor()).1 >= 0.0);
+        }
+    }
+    let share = f64::from(open) / f64::from(blocks * 512) / (s * 2f64.powf(-43.4));
+    println!("{open} open, {share:.3} of what is expected");
+    assert!((0.75..1.25).contains(&share), "{share}");
+}
