@@ -1,7 +1,7 @@
 //! Privacy accounts of correlated-noise mechanisms and of sampled rounds.
 //!
 //! An [`Event`] describes what ran, an [`Account`] computes what it costs under one [`Neighbouring`] relation:
-//! exactly for Gaussian mechanisms, by privacy-loss distributions where records are sampled, by Rényi divergences
+//! exactly for Gaussian mechanisms, by privacy-loss distributions where records are sampled, as the worst of its ρ
 //! where a part is only known to be zCDP. Sampling amplifies only where the event contains it. No figure is below the
 //! exact one beyond f64's rounding, except those of [`monte_carlo`], which are estimates with a standard error; there
 //! a [`Verdict`](monte_carlo::Verdict) decides what may be promised.
@@ -92,6 +92,7 @@
 //! * [`pld`]: privacy-loss distributions; [`summary`] reads other figures off them.
 //! * [`amplification`], [`user_level`], [`clipping`], [`tree`]: mechanisms that have a formula of their own.
 //! * [`allocation`]: k of the t batches of an epoch, drawn anew in every epoch.
+//! * [`correlated`]: balls-in-bins and random allocation under correlated noise, without samples.
 //! * [`calibration`]: the noise, rounds, sampling or participations that meet an (ε, δ).
 //! * [`rewind`]: the cost of rows that a job released before it went back.
 //! * [`monte_carlo`]: balls-in-bins and b-min-sep batches under correlated noise, by sampling.
@@ -104,6 +105,8 @@ pub mod allocation;
 pub mod amplification;
 pub mod calibration;
 pub mod clipping;
+pub mod correlated;
+mod dominating;
 mod error;
 mod event;
 pub mod failure;

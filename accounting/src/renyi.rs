@@ -96,10 +96,13 @@ pub fn epsilon(composition: &Composition, rho: f64, delta: f64) -> Result<f64> {
 /// Returns an ε at `delta` of a mechanism whose divergence at each order is known, by the bound of [`epsilon`].
 pub(crate) fn epsilon_of(divergence: impl Fn(f64) -> Result<f64>, delta: f64) -> Result<f64> {
     let ln_delta = probability("delta", delta)?.ln();
-    least(divergence, "epsilon", |order, divergence| {
-        divergence + (-1.0 / order).ln_1p() - (ln_delta + order.ln()) / (order - 1.0)
-    })
-    .map(|epsilon| epsilon.max(0.0))
+    least(divergence, "epsilon", |order, divergence| epsilon_at(order, divergence, ln_delta))
+        .map(|epsilon| epsilon.max(0.0))
+}
+
+/// Returns the ε at δ that one order's divergence proves.
+pub(crate) fn epsilon_at(order: f64, divergence: f64, ln_delta: f64) -> f64 {
+    divergence + (-1.0 / order).ln_1p() - (ln_delta + order.ln()) / (order - 1.0)
 }
 
 /// Returns a δ at `epsilon` of a composition together with a ρ-zCDP mechanism, by the same bound as [`epsilon`].
@@ -114,10 +117,13 @@ pub fn delta(composition: &Composition, rho: f64, epsilon: f64) -> Result<f64> {
 /// Returns a δ at `epsilon` of a mechanism whose divergence at each order is known, by the bound of [`epsilon`].
 pub(crate) fn delta_of(divergence: impl Fn(f64) -> Result<f64>, epsilon: f64) -> Result<f64> {
     not_negative("epsilon", epsilon)?;
-    least(divergence, "delta", |order, divergence| {
-        (order - 1.0) * (divergence - epsilon + (-1.0 / order).ln_1p()) - order.ln()
-    })
-    .map(|ln| ln.exp().min(1.0))
+    least(divergence, "delta", |order, divergence| ln_delta_at(order, divergence, epsilon))
+        .map(|ln| ln.exp().min(1.0))
+}
+
+/// Returns ln of the δ at ε that one order's divergence proves.
+pub(crate) fn ln_delta_at(order: f64, divergence: f64, epsilon: f64) -> f64 {
+    (order - 1.0) * (divergence - epsilon + (-1.0 / order).ln_1p()) - order.ln()
 }
 
 fn least(

@@ -2,6 +2,7 @@
 //!
 //! `interpret` turns an event into `totals`; the figures here are read off these. Events know nothing of accounts.
 
+mod concentrated;
 mod divergences;
 mod fixed_size;
 mod interpret;
@@ -14,10 +15,9 @@ use self::totals::Totals;
 use crate::error::{AccountingError, Result, not_negative, probability};
 use crate::event::Event;
 use crate::failure;
-use crate::gaussian;
 use crate::neighbouring::Neighbouring;
 use crate::pld::{ACCURACY, Figure, Pair, Profile};
-use crate::{renyi, zcdp};
+use crate::{dominating, gaussian};
 
 /// The privacy cost of an event under one neighbouring relation.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,11 +48,11 @@ impl Account {
             .then_some(self.totals.rho + self.totals.mu_squared / 2.0)
     }
 
-    /// Returns the privacy-loss distributions of both directions.
+    /// Returns the privacy-loss distributions of both directions. Parts that are only known to be zCDP have that of the worst of
+    /// all mechanisms with their ρ, or more.
     ///
     /// # Errors
-    /// [`AccountingError::Unsupported`] where a part is only known to be zCDP, is the best of several runs, or may leave its
-    /// mechanism.
+    /// [`AccountingError::Unsupported`] where a part is the best of several runs, or may leave its mechanism.
     pub fn profile(&self) -> Result<Profile> {
         if self.totals.failure > 0.0 {
             let why =
@@ -68,22 +68,23 @@ impl Account {
             let why = "Rényi divergences bound its loss without giving a distribution".to_owned();
             return Err(AccountingError::Unsupported { event: "repeat-and-select", why });
         }
-        if self.totals.rho > 0.0 {
-            let why = "ρ bounds a loss without giving its distribution".to_owned();
-            return Err(AccountingError::Unsupported { event: "z-cdp", why });
-        }
         let mut profile = Profile { remove: self.totals.remove.clone(), add: self.totals.add.clone() };
         if self.totals.mu_squared > 0.0 {
             let pair = Pair::gaussian(self.totals.mu_squared.sqrt())?;
             profile.remove.add(pair.clone().into(), 1)?;
             profile.add.add(pair.into(), 1)?;
         }
+        if self.totals.rho > 0.0 {
+            let losses = dominating::of_zcdp(self.totals.rho)?;
+            profile.remove.add(losses.clone().into(), 1)?;
+            profile.add.add(losses.into(), 1)?;
+        }
         Ok(profile)
     }
 
     /// Returns ε at `delta`, never below the exact one. It is exact for Gaussian mechanisms; sampled rounds go through
-    /// privacy-loss distributions, which aim at 0.002 % above the exact ε; parts that are only known to be zCDP go
-    /// through Rényi divergences.
+    /// privacy-loss distributions, which aim at 0.002 % above the exact ε; so do parts that are only known to be zCDP, as
+    /// the worst of all such mechanisms, unless their Rényi divergences say less.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless 0 < δ < 1; [`AccountingError::OutOfReach`] where f64 can't hold ε.
@@ -108,27 +109,18 @@ impl Account {
             let value = self.totals.selected_epsilon(delta)?;
             return Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false });
         }
-        if self.totals.sampled && self.totals.rho == 0.0 {
+        if self.is_concentrated() {
+            return self.concentrated_epsilon(delta, accuracy);
+        }
+        if self.totals.sampled {
             return self.own_profile()?.epsilon_figure(delta, accuracy);
         }
-        let value = if self.totals.sampled {
-            renyi::epsilon(&self.totals.remove, self.zcdp_part(), delta)?.max(renyi::epsilon(
-                &self.totals.add,
-                self.zcdp_part(),
-                delta,
-            )?)
-        } else if self.totals.rho > 0.0 {
-            zcdp::generic_epsilon(self.zcdp_part(), delta)?
-        } else if self.totals.mu_squared > 0.0 {
+        let value = if self.totals.mu_squared > 0.0 {
             gaussian::epsilon(delta, self.totals.mu_squared.sqrt())?
         } else {
             0.0
         };
         Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false })
-    }
-
-    fn zcdp_part(&self) -> f64 {
-        self.totals.rho + self.totals.mu_squared / 2.0
     }
 
     /// Returns δ at `epsilon`, by the same mathematics as [`Self::epsilon`].
@@ -145,15 +137,11 @@ impl Account {
         if !self.totals.selections.is_empty() {
             return self.totals.selected_delta(epsilon);
         }
-        if self.totals.sampled && self.totals.rho == 0.0 {
-            return self.own_profile()?.delta(epsilon);
+        if self.is_concentrated() {
+            return self.concentrated_delta(epsilon);
         }
         if self.totals.sampled {
-            let remove = renyi::delta(&self.totals.remove, self.zcdp_part(), epsilon)?;
-            return Ok(remove.max(renyi::delta(&self.totals.add, self.zcdp_part(), epsilon)?));
-        }
-        if self.totals.rho > 0.0 {
-            return zcdp::generic_delta(self.zcdp_part(), epsilon);
+            return self.own_profile()?.delta(epsilon);
         }
         if self.totals.mu_squared > 0.0 {
             gaussian::delta(epsilon, self.totals.mu_squared.sqrt())

@@ -17,7 +17,7 @@ const ROWS: usize = 256;
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless 1 ≤ b ≤ [`MAX_BATCHES`] divides n and C ≥ 0.
-pub(super) fn gram(strategy: &Strategy, n: u64, batches: u64) -> Result<Array2<f64>> {
+pub(crate) fn gram(strategy: &Strategy, n: u64, batches: u64) -> Result<Array2<f64>> {
     check(n, batches)?;
     let b = batches as usize;
     match strategy {
@@ -65,7 +65,7 @@ fn within(n: u64) -> Result<u64> {
     Ok(n)
 }
 
-pub(super) fn not_negative(c: f64) -> Result<f64> {
+pub(crate) fn not_negative(c: f64) -> Result<f64> {
     if c >= 0.0 {
         return Ok(c);
     }

@@ -48,7 +48,7 @@ mod estimate;
 mod exp;
 mod figures;
 mod gradient;
-mod gram;
+pub(crate) mod gram;
 mod lanes;
 pub mod optimize;
 mod pair;
