@@ -20,7 +20,7 @@ MPI := --release --locked --package rustle-mpi --features mpi
 PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
-.PHONY: demo bench bench-mpi bench-python clean
+.PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
 .PHONY: chaos ends failover slow-link mixed-builds fuzz asan miri mutants
 
@@ -151,6 +151,11 @@ miri: ## the noise kernel's unsafe code under Miri; half an hour, and a nightly 
 
 mutants: ## every bug of tests/mutants, or NAMES, planted in a copy: the test it names must find it
 	@tests/mutants/run.sh $(NAMES)
+
+trainings: export OMP_NUM_THREADS := 1
+trainings: build ## the trainings in full, over real clusters, an hour on two cores; again continues; tables for docs/trainings.md
+	@tests/setup/package_environment.sh $(CARGO_TARGET_DIR) trainings
+	@tests/setup/trainings.sh $(CARGO_TARGET_DIR)/package/trainings/bin/python
 
 audit: ## security advisories, from the checkout of the RustSec database named by ADVISORY_DB
 	@tests/setup/tools.sh $(TOOLS)

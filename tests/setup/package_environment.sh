@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python package's wheel and installs it into an environment of its own: package_environment.sh TARGET
-# [frameworks]. With the word, PyTorch, Opacus, JAX and Flower too, which take some 6 GB of packages.
+# [frameworks|trainings]. With the first word, PyTorch, Opacus, JAX and Flower too, which take some 6 GB of packages; with
+# the other what trainings/ draws its pictures with. All have the plays that trainings/ learns from.
 set -euo pipefail
 
 target=$(realpath -m "$1")
@@ -21,11 +22,15 @@ rm -rf "$folder/wheels"
 environment=$folder/$what
 lists=(python/tests/requirements.txt)
 [[ $what == frameworks ]] && lists+=(python/tests/requirements-frameworks.txt)
-if ! cat "${lists[@]}" | cmp -s - "$environment/lists"; then
+[[ $what == trainings ]] && lists+=(trainings/requirements.txt)
+# Text and no code of theirs: without its dependencies.
+data=trainings/data.txt
+if ! cat "${lists[@]}" "$data" | cmp -s - "$environment/lists"; then
     rm -rf "$environment"
     python3 -m venv "$environment"
     "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "${lists[@]/#/--requirement=}"
-    cat "${lists[@]}" >"$environment/lists"
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement "$data"
+    cat "${lists[@]}" "$data" >"$environment/lists"
 fi
 "$environment/bin/pip" uninstall --quiet --yes --disable-pip-version-check rustle-noise 2>/dev/null
 "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps "$folder"/wheels/*.whl

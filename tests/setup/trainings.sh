@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The trainings in full, whose figures and pictures are those of docs/trainings.md: trainings.sh PYTHON. A training that was
+# cut off continues. Folders are named as the page names them, and so are not below CARGO_TARGET_DIR.
+set -euo pipefail
+
+python=$1
+pages=docs/trainings
+mkdir -p "$pages"
+"$python" trainings/federated_roles.py --processes 2 --workers 2 >/dev/null
+"$python" trainings/federated_roles.py --processes 2 --workers 2 --model large --epsilon 30 --folder target/trainings/roles-large >/dev/null
+"$python" trainings/amplified_digits.py --processes 2 >/dev/null
+for name in roles roles-large digits; do
+    cp "target/trainings/$name/figures.json" "$pages/$name.json"
+    echo "$name"
+    "$python" trainings/page.py "${name%%-*}" "$pages/$name.json" "$pages/$name.svg"
+done

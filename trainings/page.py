@@ -1,0 +1,130 @@
+"""The tables and pictures of docs/trainings.md, made of the figures that the trainings write.
+
+    python trainings/page.py roles docs/trainings/roles.json [docs/trainings/roles.svg]
+
+Prints the Markdown tables, which a test compares with the page; with a third argument it draws the picture too.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+NAMES = {
+    "identity": "independent",
+    "tree": "tree, restarted",
+    "blt": "BLT",
+    "band-mf": "BandMF",
+    "none": "no noise",
+    "dp-sgd": "DP-SGD",
+    "dp-ftrl": "DP-FTRL (BandMF)",
+    "amplified": "amplified BandMF",
+}
+COLOURS = {
+    "identity": "#555555",
+    "dp-sgd": "#555555",
+    "tree": "#d55e00",
+    "dp-ftrl": "#d55e00",
+    "blt": "#009e73",
+    "band-mf": "#0072b2",
+    "amplified": "#0072b2",
+    "none": "#cc79a7",
+}
+
+
+def roles(figures: dict[str, Any]) -> list[str]:
+    """Returns the tables of the federated training."""
+    rows = []
+    for kind, of in figures["mechanisms"].items():
+        noise = ["0", "0", "0", "0", "∞", "∞"]
+        if "epsilon" in of:
+            noise = [f"{of['noise_multiplier']:.3f}", f"{of['rms_of_plan']:.2f}", within(of["rms_measured"], 2)]
+            noise += [str(of["state_slots"]), f"{of['epsilon']:.2f}", f"{of['closer']['epsilon']:.2f}"]
+        accuracy = within({name: 100 * of["accuracy"][name] for name in ("mean", "deviation")}, 1)
+        rows.append([NAMES[kind], *noise, f"{of['learning_rate']:g}", within(of["bits"], 3), f"{accuracy} %"])
+    apart = next(iter(figures["mechanisms"].values()))["closer"]["min_sep"]
+    header = ["noise", "σ", "rms error, planned", "measured", "state", "ε", f"ε, min-sep {apart}"]
+    header += ["rate", "bits a character", "right"]
+    users = [[f"{figures['roles'] * one['times']:,}", f"{one['delta']:g}", f"{one['epsilon']:.3g}"] for one in figures["extrapolated"]]
+    return [table(header, rows), table(["users", "δ", "ε"], users)]
+
+
+def digits(figures: dict[str, Any]) -> list[str]:
+    """Returns the table of the amplified training."""
+    header = ["ε", "method", "bands", "batches", "rms error, measured", "rate", "loss, bits", "accuracy"]
+    rows = [
+        [
+            f"{row['epsilon']:.3f}",
+            NAMES[row["method"]],
+            str(row["bands"]),
+            row["batches"],
+            within(row["rms_measured"], 2),
+            f"{row['learning_rate']:g}",
+            within(row["loss"], 3),
+            within(row["accuracy"], 3),
+        ]
+        for row in figures["rows"]
+    ]
+    return [table(header, rows)]
+
+
+def within(spread: dict[str, float], digits: int) -> str:
+    """Returns mean and standard deviation over seeds."""
+    return f"{spread['mean']:.{digits}f} ± {spread['deviation']:.{digits}f}"
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(line)} |" for line in [header, *rows]]
+    return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]])
+
+
+def draw_roles(axes: Any, figures: dict[str, Any]) -> None:
+    for kind, of in figures["mechanisms"].items():
+        rounds, bits = zip(*of["curve"])
+        axes.plot(rounds, bits, label=NAMES[kind], color=COLOURS[kind])
+        spread = of["bits"]
+        axes.errorbar([rounds[-1]], [spread["mean"]], [spread["deviation"]], color=COLOURS[kind], capsize=3)
+    axes.set_xlabel("round")
+    axes.set_ylabel("bits a character of plays held out")
+    epsilon = figures["mechanisms"]["blt"]["epsilon"]
+    axes.set_title(f"{figures['roles']} roles, {figures['parameters']:,} parameters, ε = {epsilon:.3g}")
+
+
+def draw_digits(axes: Any, figures: dict[str, Any]) -> None:
+    for method in ("dp-sgd", "dp-ftrl", "amplified"):
+        of = [row for row in figures["rows"] if row["method"] == method]
+        epsilons = [row["target"] for row in of]
+        means = [row["accuracy"]["mean"] for row in of]
+        spread = [row["accuracy"]["deviation"] for row in of]
+        axes.errorbar(epsilons, means, spread, label=NAMES[method], color=COLOURS[method], capsize=3)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.set_xlabel(f"ε at δ = {figures['delta']:g}")
+    axes.set_ylabel("accuracy on digits held out")
+    axes.set_title(f"{figures['digits']} digits, {figures['steps']} steps, mean and deviation of {figures['seeds']} seeds")
+
+
+def draw(name: str, figures: dict[str, Any], path: Path) -> None:
+    """Writes the picture; the same figures give the same bytes."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "rustle", "font.size": 10})
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
+    {"roles": draw_roles, "digits": draw_digits}[name](axes, figures)
+    axes.grid(color="#dddddd")
+    axes.legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main(name: str, figures: Path, picture: Path | None = None) -> None:
+    found = json.loads(figures.read_text())
+    print("\n\n".join({"roles": roles, "digits": digits}[name](found)))
+    if picture is not None:
+        draw(name, found, picture)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(Path, sys.argv[2:]))
