@@ -43,10 +43,7 @@ fn independent_noise_costs_what_random_allocation_does() {
 #[test]
 fn samples_of_balls_in_bins_are_never_above_the_bounds() {
     let budget = SampleBudget { samples: 1 << 13, seed: 5 };
-    let strategies = [
-        toeplitz(&[1.0, 0.5, 0.3]),
-        Strategy::BandSqrt { bands: 48 },
-    ];
+    let strategies = [toeplitz(&[1.0, 0.5, 0.3]), Strategy::BandSqrt { bands: 48 }];
     for strategy in &strategies {
         for (batches, epochs, sigma) in [(16, 3, 3.0), (8, 6, 1.5)] {
             let n = batches * epochs;

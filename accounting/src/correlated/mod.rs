@@ -157,9 +157,7 @@ impl Correlated {
         let sigma = checked(noise_multiplier, question)?;
         let cover = |gap: u64| match self.scheme {
             Scheme::BallsInBins(_) => Cover::of_circle(&self.reach, sigma, self.batches, gap),
-            Scheme::RandomAllocation => {
-                Cover::of_line(&self.reach, sigma, (self.batches, self.epochs), gap)
-            }
+            Scheme::RandomAllocation => Cover::of_line(&self.reach, sigma, (self.batches, self.epochs), gap),
         };
         let floor = |cover: &Cover| match question {
             _ if cover.common == 0.0 => Ok(0.0),
