@@ -23,6 +23,9 @@ PAGES = ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHAN
 ORDER = {
     "Learn": [
         "README.md",
+        "docs/correlated-noise.md",
+        "docs/choosing.md",
+        "docs/loaders.md",
         "docs/tutorial.md",
         "docs/plans-in-pictures.md",
         "docs/notation.md",
@@ -43,6 +46,7 @@ ORDER = {
     ],
     "Operate": [
         "docs/operations.md",
+        "docs/troubleshooting.md",
         "deploy/README.md",
         "docs/security.md",
         "SECURITY.md",

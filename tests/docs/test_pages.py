@@ -44,6 +44,21 @@ def test_plans_in_pictures(tmp_path):
         assert numbers == pytest.approx(kept, rel=0.02, abs=1.0), name
 
 
+def test_the_page_on_correlated_noise_has_the_figures_of_its_command(tmp_path):
+    page = ROOT / "docs/correlated-noise.md"
+    said = run(page, tmp_path)
+    shown = dict(re.findall(r"^\| (identity|tree|blt|band-toeplitz|band-mf)[^|]*\| ([\d.]+) \|", page.read_text(), re.M))
+    assert len(shown) == 5, shown
+    for mechanism, error in shown.items():
+        least = min(float(found) for found in re.findall(rf"{mechanism}[ \d]*┆ min-sep +┆ ([\d.]+)", said))
+        assert f"{least:.1f}" == error, (mechanism, least)
+
+
+@pytest.mark.parametrize("page", ["docs/choosing.md", "docs/loaders.md"])
+def test_commands_of_the_pages_on_choices(page, tmp_path):
+    assert "recommended" in run(ROOT / page, tmp_path)
+
+
 def test_how_tos_are_programs():
     """`make test-frameworks` runs them; here it is enough that they compile."""
     pages = sorted((ROOT / "docs/howto").glob("*.md"))

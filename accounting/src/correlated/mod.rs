@@ -72,7 +72,7 @@ pub enum Question {
 /// An upper bound of ε or δ, and what it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// ε or δ, whichever was asked for.
+    /// ε or δ, whichever was requested.
     pub value: f64,
     /// The Rényi order, where the bound is that of one.
     pub order: Option<u32>,
