@@ -12,6 +12,7 @@ mod layout;
 mod leases;
 mod membership;
 mod ownership;
+mod possession;
 mod reports;
 mod served;
 mod stragglers;

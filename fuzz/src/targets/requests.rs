@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use prost::Message;
-use proto::{Incarnation, JobId, WorkerId, model::PlacementHint, pb};
+use proto::{Incarnation, JobId, KeyProof, WorkerId, model::PlacementHint, pb};
 
 use super::messages::range;
 use crate::{
@@ -44,6 +44,7 @@ fn heartbeat_seeds() -> Vec<Vec<u8>> {
         standbys: vec![lease(pb::LeaseState::Restoring, 1e300)],
         leaving: true,
         bytes_per_second: 1e9,
+        proofs: vec![pb::KeyProof { job: "job-1".into(), signature: vec![8; 64] }],
     };
     vec![request.encode_to_vec()]
 }
@@ -54,6 +55,9 @@ fn heartbeat(bytes: &[u8]) -> String {
     let process = WorkerId::new(&*request.worker).is_ok()
         && Incarnation::try_from(request.incarnation.as_slice()).is_ok();
     let mut said = format!("{process}");
+    for proof in request.proofs.iter().take(4) {
+        let _ = KeyProof::try_from(proof.clone()).map(|it| assert_eq!(pb::KeyProof::from(it), *proof));
+    }
     for status in request.leases.into_iter().chain(request.standbys).take(4) {
         let report = LeaseReport::try_from(status.clone());
         let _ = format!("{report:?}");
