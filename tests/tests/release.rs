@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use proto::{PROTOCOL_VERSION, ServiceError, pb};
 use tests::{KEY, TestCluster, assert_same_bits, flags, get, job, plans, program, start, start_with};
-use tonic::Request;
 
 const DIMENSION: u64 = 2_000;
 

@@ -75,10 +75,10 @@ impl Coordinator {
         let now = Instant::now();
         // Checked outside of the lock: after a start, all workers prove what they have.
         let open = self.cluster().open_proofs(worker, &heartbeat.proofs);
-        let proved = open.map(|open| (open.good(worker, &incarnation), open));
+        let checked = open.map(|open| open.check(worker, &incarnation));
         let mut cluster = self.cluster();
-        if let Some((jobs, open)) = proved {
-            cluster.note_proved(worker, incarnation, &open, jobs);
+        if let Some(checked) = checked {
+            cluster.settle_proofs(worker, incarnation, checked)?;
         }
         cluster.members.record_heartbeat(now, worker, incarnation)?;
         let mut is_work = false;

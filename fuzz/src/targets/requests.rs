@@ -159,7 +159,7 @@ const NAMED: [fn(&[u8]) -> String; 16] = each![
     GetReportRequest.job: JobId,
     GetRoutingRequest.job: JobId,
     GetJobPlanRequest.job: JobId,
-    SnapshotRequest.job: JobId,
+    SnapshotOrder.job: JobId,
     DeregisterRequest.worker: WorkerId,
     DrainWorkerRequest.worker: WorkerId,
 ];
@@ -168,7 +168,15 @@ fn named_seeds() -> Vec<Vec<u8>> {
     let job = || "job-1".to_owned();
     let worker = || "worker-1".to_owned();
     let cursor = pb::ResumeJobRequest { job: job(), cursor: vec![1; 90], replay: true };
-    let snapshot = pb::SnapshotRequest { job: job(), shard: 1, lease_epoch: 7, object: "job-1/1".into() };
+    let snapshot = pb::SnapshotOrder {
+        worker: worker(),
+        job: job(),
+        shard: 1,
+        lease_epoch: 7,
+        object: "job-1/1".into(),
+        coordinator_epoch: 2,
+        until_ms: 60_000,
+    };
     let seeds = [
         (0, pb::GetJobRequest { job: job() }.encode_to_vec()),
         (5, pb::ListEntriesRequest { job: job(), first: 3, most: 9 }.encode_to_vec()),

@@ -50,31 +50,30 @@ impl Leases {
         shards.iter().map(status).collect()
     }
 
-    /// Returns the proofs that this worker has the keys of the jobs whose shards it reports on.
+    /// Returns the proofs that this worker has the keys of the jobs whose shards it reports on. Of a job whose key it does
+    /// not have there is none: the status says why.
     pub fn key_proofs(&self, registration: &Registration<'_>) -> Vec<pb::KeyProof> {
         let table = self.table();
         let shards = table.shards.values().chain(table.standbys.values());
-        let jobs: BTreeMap<JobId, Nonce> =
-            shards.map(|shard| (shard.job().clone(), shard.grant().job_nonce)).collect();
+        let jobs: BTreeMap<JobId, (Nonce, [u8; 32])> = shards
+            .map(|shard| (shard.job().clone(), (shard.grant().job_nonce, shard.grant().key_commitment)))
+            .collect();
         drop(table);
         let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
         // Signed once for a registration; a job that comes back later may have another key.
         proofs.retain(|(challenge, job), _| challenge == registration.challenge && jobs.contains_key(job));
-        jobs.iter()
-            .filter_map(|(job, nonce)| {
-                let of = (*registration.challenge, job.clone());
-                let signature = match proofs.get(&of) {
-                    Some(signature) => *signature,
-                    // Without a key there is no proof: the status says why.
-                    None => *proofs.entry(of).or_insert(registration.prove(
-                        &self.keyring.key(job).ok()?,
-                        job,
-                        nonce,
-                    )),
-                };
-                Some(KeyProof { job: job.clone(), signature }.into())
-            })
-            .collect()
+        let sign = |job: &JobId, nonce: &Nonce, commitment: &[u8; 32]| {
+            let key = self.keyring.key(job).ok().filter(|key| key.commitment() == *commitment)?;
+            Some(registration.prove(&key, job, nonce))
+        };
+        let prove = |(job, (nonce, commitment)): (&JobId, &(Nonce, [u8; 32]))| {
+            let of = (*registration.challenge, job.clone());
+            let known = proofs.get(&of).copied();
+            let signature = known.or_else(|| sign(job, nonce, commitment))?;
+            proofs.insert(of, signature);
+            Some(KeyProof { job: job.clone(), signature }.into())
+        };
+        jobs.iter().filter_map(prove).collect()
     }
 
     fn status_of(&self, shard: &Shard) -> pb::LeaseStatus {

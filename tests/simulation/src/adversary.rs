@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(400);
 const AT_ONCE: usize = 12;
 
 /// A row as it was bound on a branch.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Bound {
     branch: u64,
     row: u64,
