@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use node::net::backoff::Backoff;
-use proto::{Commitment, CoordinateRange, JobId, ReleaseToken, Result, RowRange};
+use proto::{Commitment, CoordinateRange, JobId, ReleasedRows, Result, RowRange};
 use tokio::time::sleep;
 
 use crate::{Client, FetchRequest, FetchSource, RetryAction, Routing, classify};
@@ -28,13 +28,13 @@ impl BoundRows {
         Self { client: client.clone(), job, branch, rows, range, commitments, has_used_cache }
     }
 
-    async fn bind(&self) -> Result<Vec<ReleaseToken>> {
+    async fn bind(&self) -> Result<ReleasedRows> {
         let Self { client, job, branch, rows, range, .. } = self;
         client.bind_for(job, *branch, *rows, Some(*range), &self.commitments).await
     }
 
     /// Binds the rows, again after errors that are safe to retry.
-    pub async fn bind_with_retry(&self) -> Result<Vec<ReleaseToken>> {
+    pub async fn bind_with_retry(&self) -> Result<ReleasedRows> {
         let mut backoff = Backoff::for_calls();
         loop {
             match self.bind().await {
@@ -60,7 +60,7 @@ impl FetchSource for BoundRows {
         })
     }
 
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
+    fn release(&self) -> BoxFuture<'_, Result<ReleasedRows>> {
         Box::pin(self.bind())
     }
 }

@@ -1,8 +1,8 @@
 //! The client of a training job: it binds rows and fetches them.
 
 use proto::{
-    Commitment, CoordinateRange, ElementType, JobId, ReleaseToken, Result, RowRange, ServiceError, WorkerId,
-    pb,
+    Commitment, CoordinateRange, ElementType, JobId, ReleaseGrant, ReleasedRows, Result, RowRange,
+    ServiceError, WorkerId, pb,
 };
 use tokio::time::Instant;
 
@@ -74,15 +74,15 @@ impl Client {
         Ok(answer.map_err(from_status)?.into_inner().shards_left)
     }
 
-    /// Binds all of the rows or none, durably, and returns one token for each row. The same commitments again have the
-    /// same effect.
+    /// Binds all of the rows or none, durably, and returns them with their grant. The same commitments again have the same
+    /// effect.
     pub async fn bind(
         &self,
         job: &JobId,
         branch: u64,
         rows: RowRange,
         commitments: &[Commitment],
-    ) -> Result<Vec<ReleaseToken>> {
+    ) -> Result<ReleasedRows> {
         self.bind_for(job, branch, rows, None, commitments).await
     }
 
@@ -95,7 +95,7 @@ impl Client {
         rows: RowRange,
         range: Option<CoordinateRange>,
         commitments: &[Commitment],
-    ) -> Result<Vec<ReleaseToken>> {
+    ) -> Result<ReleasedRows> {
         let request = pb::BindRequest {
             job: job.to_string(),
             branch,
@@ -104,11 +104,11 @@ impl Client {
             range: range.map(pb::CoordinateRange::from),
         };
         let answer = self.connections.noise(&self.coordinator)?.bind(request).await.map_err(from_status)?;
-        let tokens = answer.into_inner().tokens;
-        if tokens.len() as u64 != rows.len() {
-            return Err(ServiceError::internal(format!("{} tokens for rows {rows}", tokens.len())));
+        let grant = ReleaseGrant::try_from(answer.into_inner().grant.as_slice())?;
+        if grant.rows != rows {
+            return Err(ServiceError::internal(format!("a grant for rows {} instead of {rows}", grant.rows)));
         }
-        tokens.iter().map(|token| ReleaseToken::try_from(token.as_slice())).collect()
+        ReleasedRows::new(grant, commitments.to_vec())
     }
 
     /// Returns memory for `slots` rows of `range`, for [`crate::Fetch::into_region`]. Workers of this host that take regions

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use node::telemetry::SPANS;
 use node::telemetry::trace_context::TraceContext;
-use proto::{CoordinateRange, ElementType, ReceivedChunk, ReleaseToken, Result, RowRange, ServiceError};
+use proto::{CoordinateRange, ElementType, ReceivedChunk, ReleasedRows, Result, RowRange, ServiceError};
 use tokio::time::{Instant, timeout_at};
 use tokio_stream::StreamExt;
 use tracing::{Instrument, trace_span};
@@ -19,7 +19,7 @@ compile_error!("rows arrive as little-endian bytes and are taken as they are; th
 
 /// A fetch that has not begun: [`Fetch::into_slice`], [`Fetch::into_bf16`] and [`Fetch::into_region`] run it.
 ///
-/// Each of them binds the rows, unless [`Fetch::with_tokens`] was called, and fetches them. Errors that are safe to retry
+/// Each of them binds the rows, unless [`Fetch::of_released`] was called, and fetches them. Errors that are safe to retry
 /// are retried until the deadline; then `RangeUnavailable` names the coordinates that are missing. After an error the
 /// destination holds some of the rows' values, and the rows stay bound.
 #[must_use = "a fetch does nothing until its destination is given"]
@@ -27,7 +27,7 @@ compile_error!("rows arrive as little-endian bytes and are taken as they are; th
 pub struct Fetch<'a> {
     client: &'a Client,
     request: FetchRequest,
-    tokens: Option<Vec<ReleaseToken>>,
+    released: Option<ReleasedRows>,
 }
 
 /// Where a fetch writes its rows.
@@ -41,14 +41,14 @@ enum Destination<'a> {
 impl Client {
     /// Begins a fetch of rows. The returned builder's last call takes the destination.
     pub fn fetch(&self, request: FetchRequest) -> Fetch<'_> {
-        Fetch { client: self, request, tokens: None }
+        Fetch { client: self, request, released: None }
     }
 }
 
 impl<'a> Fetch<'a> {
-    /// Fetches rows that are bound already. `tokens` are those of [`Client::bind`], one for each row.
-    pub fn with_tokens(self, tokens: Vec<ReleaseToken>) -> Self {
-        Self { tokens: Some(tokens), ..self }
+    /// Fetches rows that are bound already: they are among those that [`Client::bind`] returned.
+    pub fn of_released(self, released: ReleasedRows) -> Self {
+        Self { released: Some(released), ..self }
     }
 
     /// Fetches into `out`: rows × coordinates values, row after row.
@@ -101,12 +101,12 @@ impl<'a> Fetch<'a> {
     }
 
     async fn copy_chunks(self, mut destination: Destination<'_>) -> Result<()> {
-        let Self { client, request, tokens } = self;
+        let Self { client, request, released } = self;
         let began = Instant::now();
         let bound = BoundRows::new(client, &request);
         let FetchRequest { job, branch, rows, range, deadline, .. } = request;
-        let tokens = match tokens {
-            Some(tokens) => tokens,
+        let released = match released {
+            Some(released) => released,
             None => timeout_at(deadline, bound.bind_with_retry()).await.map_err(|_| {
                 let waited_ms = began.elapsed().as_millis() as u64;
                 ServiceError::range_unavailable(&job, vec![range], waited_ms)
@@ -116,7 +116,7 @@ impl<'a> Fetch<'a> {
             job,
             branch,
             tile: Tile { rows, range },
-            tokens,
+            released,
             began,
             deadline,
             element: destination.element(),

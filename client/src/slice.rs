@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use proto::{
-    CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange, ServiceError,
-    WorkerId, pb,
+    CoordinateRange, ElementType, JobId, ReceivedChunk, ReleasedRows, Result, ServiceError, WorkerId, pb,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -24,8 +23,6 @@ pub(crate) struct SharedFetch {
     pub source: Arc<dyn FetchSource>,
     pub job: JobId,
     pub branch: u64,
-    /// First row of the fetch, to which tokens[0] belongs.
-    pub first_row: u64,
     pub deadline: Instant,
     pub assembly: Mutex<Assembly>,
     pub element: ElementType,
@@ -54,12 +51,12 @@ pub(crate) async fn fetch_slice(
     shared: Arc<SharedFetch>,
     route: Route,
     tile: Tile,
-    tokens: Arc<[ReleaseToken]>,
+    released: ReleasedRows,
 ) -> Result<()> {
     let (Some(endpoint), Some(worker)) = (shared.connections.nearest(&route), &route.worker) else {
         return Err(ServiceError::NotOwner { job: shared.job.to_string(), shard: route.shard });
     };
-    let outcome = read_slice(&shared, (&endpoint, worker), &route, tile, &tokens).await;
+    let outcome = read_slice(&shared, (&endpoint, worker), &route, tile, &released).await;
     if let (Some(region), Err(ServiceError::NotFound { what, .. })) = (&shared.region, &outcome)
         && what == "region"
     {
@@ -78,10 +75,10 @@ async fn read_slice(
     (endpoint, worker): (&str, &WorkerId),
     route: &Route,
     tile: Tile,
-    tokens: &[ReleaseToken],
+    released: &ReleasedRows,
 ) -> Result<()> {
     let channel = shared.connections.worker_channel(endpoint, worker)?;
-    let mut request = request(shared, route, tile, tokens)?;
+    let mut request = request(shared, route, tile, released)?;
     let pending = target_region(shared, route, tile, &mut request).await;
     let call = Chunks::open(channel, &request);
     tokio::pin!(call);
@@ -149,7 +146,7 @@ fn request(
     shared: &SharedFetch,
     route: &Route,
     tile: Tile,
-    tokens: &[ReleaseToken],
+    released: &ReleasedRows,
 ) -> Result<pb::FetchSliceRequest> {
     let left = shared.deadline.saturating_duration_since(Instant::now()).as_millis();
     Ok(pb::FetchSliceRequest {
@@ -159,20 +156,13 @@ fn request(
         lease_epoch: route.lease_epoch,
         rows: Some(tile.rows.into()),
         range: Some(tile.range.into()),
-        tokens: tokens_of(tokens, shared.first_row, tile.rows)?.iter().map(ReleaseToken::to_bytes).collect(),
+        token: Some(released.token(tile.rows)?.into()),
         // 0 would mean the server's default.
         deadline_ms: u64::try_from(left).unwrap_or(u64::MAX).max(1),
         element_type: shared.element.into(),
         region: Vec::new(),
         slot: 0,
     })
-}
-
-fn tokens_of(tokens: &[ReleaseToken], first_row: u64, rows: RowRange) -> Result<&[ReleaseToken]> {
-    let from = rows.start.saturating_sub(first_row) as usize;
-    tokens
-        .get(from..from + rows.len() as usize)
-        .ok_or_else(|| ServiceError::internal(format!("{} tokens do not cover rows {rows}", tokens.len())))
 }
 
 fn checked_range(
@@ -198,7 +188,7 @@ fn checked_range(
 
 #[cfg(test)]
 mod tests {
-    use proto::{ChunkHead, chunk_of};
+    use proto::{ChunkHead, RowRange, chunk_of};
 
     use super::*;
 
@@ -225,16 +215,5 @@ mod tests {
         assert_eq!(check(&placed, true).unwrap(), tile.range);
         let other = checked_range(&chunk(10, 10), tile, ElementType::Bf16, false).unwrap_err();
         assert!(!other.retry_safe(), "{other}");
-    }
-
-    #[test]
-    fn each_row_keeps_its_token() {
-        let key = proto::ReleaseKey::new([1; 32]);
-        let job = JobId::new("j").unwrap();
-        let commitment = proto::Commitment::of_text("c");
-        let validity = proto::Validity { epoch: 1, until_ms: 1, extent: None };
-        let tokens: Vec<_> = (3..8).map(|row| key.sign(&job, 0, row, commitment, validity)).collect();
-        assert_eq!(tokens_of(&tokens, 3, RowRange { start: 5, end: 7 }).unwrap(), &tokens[2..4]);
-        assert!(tokens_of(&tokens, 3, RowRange { start: 5, end: 9 }).is_err());
     }
 }

@@ -1,16 +1,16 @@
-//! The source of a fetch's routing and tokens: a trait, so that the coordinator's proxy need not call itself over gRPC.
+//! The source of a fetch's routing and grants: a trait, so that the coordinator's proxy need not call itself over gRPC.
 
 use futures::future::BoxFuture;
-use proto::{ReleaseToken, Result};
+use proto::{ReleasedRows, Result};
 
 use crate::Routing;
 
-/// The source of routing and tokens, which a running fetch uses again after a worker is lost or the coordinator has
+/// The source of routing and grants, which a running fetch uses again after a worker is lost or the coordinator has
 /// restarted.
 pub trait FetchSource: Send + Sync + 'static {
     /// Returns which worker serves which coordinates now.
     fn routing(&self) -> BoxFuture<'_, Result<Routing>>;
 
-    /// Binds the fetch's rows to its commitments again, and returns one token for each row.
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>>;
+    /// Binds the fetch's rows to its commitments again.
+    fn release(&self) -> BoxFuture<'_, Result<ReleasedRows>>;
 }

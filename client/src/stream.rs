@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use node::net::backoff::Backoff;
-use proto::{ElementType, JobId, ReceivedChunk, ReleaseToken, Result, ServiceError};
+use proto::{ElementType, JobId, ReceivedChunk, ReleasedRows, Result, ServiceError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -27,8 +27,8 @@ pub struct SliceRequest {
     pub branch: u64,
     /// The rows and coordinates.
     pub tile: Tile,
-    /// One release token for each row.
-    pub tokens: Vec<ReleaseToken>,
+    /// The rows, or more, with the grant of their Bind.
+    pub released: ReleasedRows,
     /// When the fetch began; errors report how long it has waited.
     pub began: Instant,
     /// When the fetch gives up.
@@ -49,13 +49,12 @@ pub fn stream_chunks(
     request: SliceRequest,
 ) -> ReceiverStream<Result<ReceivedChunk>> {
     let (chunks, receiver) = mpsc::channel(QUEUED_CHUNKS);
-    let SliceRequest { job, branch, tile, tokens, began, deadline, element, region } = request;
+    let SliceRequest { job, branch, tile, released, began, deadline, element, region } = request;
     let shared = SharedFetch {
         connections,
         source,
         job,
         branch,
-        first_row: tile.rows.start,
         deadline,
         assembly: Mutex::new(Assembly::new(tile)),
         element,
@@ -65,7 +64,7 @@ pub fn stream_chunks(
     let fetch = FetchLoop {
         shared: Arc::new(shared),
         tile,
-        tokens: tokens.into(),
+        released,
         began,
         pending: vec![tile],
         slices: JoinSet::new(),
@@ -81,7 +80,7 @@ pub fn stream_chunks(
 struct FetchLoop {
     shared: Arc<SharedFetch>,
     tile: Tile,
-    tokens: Arc<[ReleaseToken]>,
+    released: ReleasedRows,
     began: Instant,
     /// The tiles that have not arrived and that no slice is fetching.
     pending: Vec<Tile>,
@@ -183,7 +182,7 @@ impl FetchLoop {
 
     async fn try_request_pending(&mut self) -> Result<()> {
         if self.is_rebinding {
-            self.tokens = self.shared.source.tokens().await?.into();
+            self.released = self.shared.source.release().await?;
             self.is_rebinding = false;
         }
         let routing = self.shared.source.routing().await?;
@@ -191,7 +190,7 @@ impl FetchLoop {
         let split = split_among_routes(&self.pending, &routing);
         self.pending = split.unserved;
         for (route, tile) in split.served {
-            let slice = fetch_slice(self.shared.clone(), route, tile, self.tokens.clone());
+            let slice = fetch_slice(self.shared.clone(), route, tile, self.released.clone());
             self.slices.spawn(node::telemetry::trace_context::carry(async move { (tile, slice.await) }));
         }
         Ok(())

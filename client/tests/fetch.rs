@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Connections, Routing, SliceRequest, Tile, stream_chunks};
-use proto::{CoordinateRange, ElementType, ReleaseKey, Result, RowRange, ServiceError};
+use proto::{CoordinateRange, CoordinatorKey, ElementType, Result, RowRange, ServiceError};
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
 mod fake;
 
-use fake::{FakeSource, FakeWorker, Fault, job, key, routing, tokens, value};
+use fake::{FakeSource, FakeWorker, Fault, job, key, released, routing, value};
 
 const PART: Tile =
     Tile { rows: RowRange { start: 2, end: 5 }, range: CoordinateRange { start: 250, end: 2750 } };
 
-fn request(wait: Duration, key: &ReleaseKey) -> SliceRequest {
+fn request(wait: Duration, key: &CoordinatorKey) -> SliceRequest {
     let began = Instant::now();
     SliceRequest {
         job: job(),
@@ -26,7 +26,7 @@ fn request(wait: Duration, key: &ReleaseKey) -> SliceRequest {
         tile: PART,
         element: ElementType::F32,
         region: None,
-        tokens: tokens(key, PART.rows),
+        released: released(key, PART.rows),
         began,
         deadline: began + wait,
     }
@@ -129,9 +129,9 @@ async fn a_range_that_finds_a_worker_later_is_served_then() {
 }
 
 #[tokio::test]
-async fn tokens_of_an_earlier_coordinator_are_replaced() {
+async fn grants_of_an_earlier_coordinator_are_replaced() {
     let source = FakeSource::new([three(&FakeWorker::default()).await], PART.rows);
-    let old = ReleaseKey::new([9; 32]);
+    let old = CoordinatorKey::new(&[9; 32]);
     assert_eq!(fetch(source.clone(), request(LONG, &old)).await.unwrap(), expected());
     assert!(*source.rebound.lock().unwrap() >= 1);
 }

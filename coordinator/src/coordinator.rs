@@ -169,7 +169,7 @@ impl Coordinator {
         &self.state.stop
     }
 
-    /// Returns the one signer of release tokens.
+    /// Returns the one signer of release grants and orders.
     pub fn release_authority(&self) -> &Arc<ReleaseAuthority> {
         &self.release_authority
     }

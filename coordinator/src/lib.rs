@@ -10,7 +10,7 @@
 //! * `config`, `defaults`, `renamed_settings`, `ledger_store`, `data_dir`: settings, and where the ledger is.
 //! * `grpc`: the gRPC server; its handlers authorise a call and delegate to `service`.
 //! * `service`, `proxy`: jobs, branches, bindings, routing, resharding, workers, and fetches through the coordinator.
-//! * `release`: binds rows and signs release tokens.
+//! * `release`: binds rows and signs release grants.
 //! * `cluster`: the state in memory: members, leases, layouts, watermarks.
 //! * `reconcile`, `placement`: which worker gets which shard.
 //! * [`checkpointing`]: how often checkpoints are written, their rounds, and which are kept.

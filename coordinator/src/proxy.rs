@@ -8,7 +8,7 @@ use client::{FetchSource, Routing, SliceRequest, Tile, stream_chunks};
 use futures::future::BoxFuture;
 use node::admission::{InFlight, in_flight};
 use proto::model::{Bind, Fetch};
-use proto::{ReceivedChunk, ReleaseToken, Result, ServiceError, pb};
+use proto::{ReceivedChunk, ReleasedRows, Result, ServiceError, pb};
 use tokio::time::Instant;
 use tokio_stream::{Stream, StreamExt};
 
@@ -29,12 +29,12 @@ impl Coordinator {
         self.routing(&bind.job)?.check_range(range)?;
         let wait =
             deadline_ms.map_or(self.settings().fetch_deadline, Duration::from_millis).min(MAX_DEADLINE);
-        let tokens = self.bind_detached(bind.clone()).await?;
+        let released = self.bind_detached(bind.clone()).await?;
         let request = SliceRequest {
             job: bind.job.clone(),
             branch: bind.branch,
             tile: Tile { rows: bind.rows, range },
-            tokens,
+            released,
             began,
             deadline: began + wait,
             element,
@@ -46,7 +46,7 @@ impl Coordinator {
     }
 }
 
-/// This coordinator as the source of routing and tokens, without a call to itself. The reference is weak, so that a
+/// This coordinator as the source of routing and grants, without a call to itself. The reference is weak, so that a
 /// fetch that outlasts shutdown does not keep the ledger open.
 struct LocalSource {
     coordinator: Weak<Coordinator>,
@@ -66,7 +66,7 @@ impl FetchSource for LocalSource {
         Box::pin(async { self.coordinator()?.routing(&self.bind.job) })
     }
 
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
+    fn release(&self) -> BoxFuture<'_, Result<ReleasedRows>> {
         Box::pin(async { self.coordinator()?.bind_detached(self.bind.clone()).await })
     }
 }

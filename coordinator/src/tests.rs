@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use client::Connections;
+use ed25519_dalek::{Signer, SigningKey};
 use ledger::{Ledger, ShardRecord};
 use proto::model::{Bind, CreateJob, LeaseGrant, Register, WorkerPlace};
 use proto::{
-    Commitment, CoordinateRange, Incarnation, JobId, Nonce, PROTOCOL_VERSION, ReleaseKey, RowRange,
-    ServiceError, WorkerId,
+    Commitment, CoordinateRange, GrantedBranch, Incarnation, JobId, KeyProof, Nonce, PROTOCOL_VERSION,
+    PossessionChallenge, ReleasedRows, Result, RowRange, ServiceError, WorkerId,
 };
 use tempfile::TempDir;
 use tokio::time::advance;
@@ -26,6 +27,7 @@ mod handover;
 mod jobs;
 mod leases;
 mod placing;
+mod possession;
 mod privacy_meter;
 mod processes;
 mod release;
@@ -44,7 +46,12 @@ max_participations = 2
 name = "identity"
 "#;
 
-const KEY: [u8; 32] = [7; 32];
+/// The commitment to a key, and what signs under it.
+const KEY: [u8; 32] = [
+    234, 74, 108, 99, 226, 156, 82, 10, 190, 245, 80, 123, 19, 46, 197, 249, 149, 71, 118, 174, 190, 190,
+    123, 146, 66, 30, 234, 105, 20, 70, 210, 44,
+];
+const KEY_SEED: [u8; 32] = [7; 32];
 const TTL: Duration = Duration::from_secs(2);
 
 fn open(folder: &TempDir) -> Coordinator {
@@ -126,9 +133,31 @@ impl Coordinator {
         leases: &[LeaseReport],
         standbys: &[LeaseReport],
     ) -> HeartbeatReply {
-        let heartbeat =
-            Heartbeat { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Heartbeat::default() };
+        let heartbeat = Heartbeat {
+            leases: leases.to_vec(),
+            standbys: standbys.to_vec(),
+            proofs: self.proofs(name, process),
+            ..Heartbeat::default()
+        };
         self.heartbeat(&worker(name), Incarnation([process; 16]), &heartbeat).unwrap()
+    }
+
+    /// Returns the proof that a process has the job's key, as it is asked for now.
+    fn proofs(&self, name: &str, process: u8) -> Vec<KeyProof> {
+        let cluster = self.cluster();
+        let worker = worker(name);
+        let (Ok(view), Some(member)) = (cluster.job(&job()), cluster.members.member(&worker)) else {
+            return Vec::new();
+        };
+        let asked = PossessionChallenge {
+            challenge: &member.challenge,
+            worker: &worker,
+            incarnation: &Incarnation([process; 16]),
+            job: &job(),
+            job_nonce: &view.record.nonce,
+        };
+        let signature = SigningKey::from_bytes(&KEY_SEED).sign(asked.signed_text().as_bytes()).to_bytes();
+        vec![KeyProof { job: job(), signature }]
     }
 
     /// Reports everything granted to the worker as ready.

@@ -53,7 +53,7 @@ def picture():
         band(380, 260, 600, 220, DATA, "Data plane: the noise"),
         band(20, 500, 960, 120, SIDE, "Before and after a run"),
         box(30, 60, 160, 400, INK, "Training job", "PyTorch, JAX,", "Opacus, a federated", "server, or any", "gRPC client"),
-        box(420, 80, 230, 110, CONTROL_EDGE, "Coordinator", "assigns shards, binds rows,", "signs release tokens;", "holds no key"),
+        box(420, 80, 230, 110, CONTROL_EDGE, "Coordinator", "assigns shards, binds rows,", "signs release grants;", "holds no key"),
         box(790, 80, 170, 110, CONTROL_EDGE, "Ledger", "row ↔ commitment,", "durable first"),
         box(790, 330, 170, 110, DATA_EDGE, "Checkpoint store", "sealed state;", "saves time only"),
     ]
@@ -68,10 +68,10 @@ def picture():
         arrow([(190, 110), (418, 110)]),
         label(290, 102, "1  bind row to commitment"),
         arrow([(420, 160), (192, 160)]),
-        label(290, 152, "2  release tokens"),
+        label(290, 152, "2  release grant"),
         # The training job and the workers.
         arrow([(190, 360), (418, 360)]),
-        label(290, 352, "3  fetch slices, with tokens"),
+        label(290, 352, "3  fetch slices, with the grant"),
         arrow([(420, 410), (192, 410)]),
         label(290, 402, "4  the noise"),
         # Within and between the planes.

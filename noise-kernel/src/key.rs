@@ -1,15 +1,16 @@
 //! The secret of a job and the keys of its branches.
 
 use crate::KernelError;
+use ed25519_dalek::{Signer, SigningKey};
 use hkdf::Hkdf;
 use plan::{Layout, Plan};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 const BRANCH_SALT: &[u8] = b"rustle noise-stream v3";
 const CHECKPOINT_SALT: &[u8] = b"rustle checkpoint v2";
-const COMMITMENT_PREFIX: &[u8] = b"rustle key-commitment v1";
+const POSSESSION_SALT: &[u8] = b"rustle key-possession v2";
 
 /// The 32 secret bytes a job's noise comes from. The process that starts the job draws them from the
 /// operating system.
@@ -68,9 +69,21 @@ impl JobKey {
         &self.0
     }
 
-    /// Returns the public commitment to the key, which identifies the key and reveals nothing about it.
+    /// Returns the public commitment to the key, which identifies the key and reveals nothing about it: an Ed25519 public
+    /// key.
     pub fn commitment(&self) -> [u8; 32] {
-        Sha256::new().chain_update(COMMITMENT_PREFIX).chain_update(self.0).finalize().into()
+        self.possession_key().verifying_key().to_bytes()
+    }
+
+    /// Signs a text, which whoever has the commitment can check: a proof that this process has the key.
+    pub fn prove_possession(&self, text: &[u8]) -> [u8; 64] {
+        self.possession_key().sign(text).to_bytes()
+    }
+
+    fn possession_key(&self) -> SigningKey {
+        let mut seed = Zeroizing::new([0; 32]);
+        expand(POSSESSION_SALT, &self.0, &[b"ed25519"], &mut seed);
+        SigningKey::from_bytes(&seed)
     }
 
     /// Returns the key of the branch with this nonce; that of branch 0 is the job's (docs/noise-stream.md, section 1).

@@ -34,7 +34,7 @@ fn keys() {
     let key = JobKey::from_bytes(&std::array::from_fn::<u8, 32, _>(|i| i as u8)).unwrap();
     assert_eq!(
         hex::encode(key.commitment()),
-        "979f241284b115ede2a7bafd23dea247ad0aabb98f686cb9f54220c055afca08"
+        "5cb962a3d41825e991da56f540ec8627dac5ec72409f4b488eafffd8ead5d727"
     );
     assert_eq!(
         hex::encode(branch_key().secret_bytes()),

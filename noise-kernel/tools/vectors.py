@@ -40,8 +40,32 @@ def from_bits(n):
 # 1. Keys
 
 
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+
+
+def add(a, b):
+    """The sum of two points of edwards25519, as (x, y)."""
+    (x1, y1), (x2, y2) = a, b
+    t = D * x1 * x2 * y1 * y2 % P
+    return (x1 * y2 + x2 * y1) * pow(1 + t, -1, P) % P, (y1 * y2 + x1 * x2) * pow(1 - t, -1, P) % P
+
+
+def ed25519_public(seed):
+    """RFC 8032, section 5.1.5."""
+    base = 15112221349535400772501151409588531511454012693041857206046113283949847762202, 4 * pow(5, -1, P) % P
+    scalar = int.from_bytes(hashlib.sha512(seed).digest()[:32], "little") & (2**254 - 8) | 2**254
+    point = 0, 1
+    for bit in range(254, -1, -1):
+        point = add(point, point)
+        if scalar >> bit & 1:
+            point = add(point, base)
+    return (point[1] | (point[0] & 1) << 255).to_bytes(32, "little")
+
+
 def commitment(job_key):
-    return hashlib.sha256(b"rustle key-commitment v1" + job_key).digest()
+    extracted = hmac.digest(b"rustle key-possession v2", job_key, "sha256")
+    return ed25519_public(hmac.digest(extracted, b"ed25519\x01", "sha256"))
 
 
 def branch_key(job_key, job_nonce, branch_nonce, plan_digest, dimension, layout_digest):

@@ -10,7 +10,8 @@
 //! * `run`: starts and stops a worker ([`run()`], and [`run_on`] for simulations).
 //! * `membership`: registration, heartbeats and draining, over a client of the coordinators.
 //! * `leases`: the shards granted to this worker. [`Keyring`] holds their keys.
-//! * `token_verifier`: verifies the release tokens of a request.
+//! * `token_verifier`: verifies the release tokens of a request, and orders; `known_signatures` remembers those that were
+//!   checked, `orders` those that were obeyed.
 //! * [`release_log`]: the durable log of released rows, which is checked before every release.
 //! * [`generation_spec`]: the plan and key of a job, checked against its grant and ready for the kernel.
 //! * `shard`: one shard: its phase, its window of rows, and the lookahead. `producer` is the task that fills the window.
@@ -30,10 +31,12 @@ pub mod config;
 mod copy_budget;
 pub mod generation_spec;
 mod keyring;
+mod known_signatures;
 mod leases;
 mod limits;
 mod membership;
 mod metric_definitions;
+mod orders;
 mod producer;
 mod regions;
 pub mod release_log;

@@ -85,7 +85,7 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     tracing::info!(bytes_per_second = rate, "measured");
     let leases = Leases::new(keyring, release_log, Limits::new(pool, &args).with_throughput(rate));
     let regions = Regions::new(copying, args.shm_bytes);
-    let service = NoiseService::new(leases.clone(), regions.clone(), args.chunk_bytes);
+    let service = NoiseService::new(worker.clone(), leases.clone(), regions.clone(), args.chunk_bytes);
     let readiness = Readiness::not_ready("not registered yet");
     let ended = CancellationToken::new();
     let metrics = MetricsEndpoint {
@@ -169,7 +169,8 @@ where
     let release_log = Arc::new(ReleaseLog::open(args.state_dir.as_deref())?);
     let leases = Leases::new(keyring, release_log, Limits::new(CpuPool::new(args.pool_threads())?, args));
     let regions = Regions::new(CpuPool::new(args.pool_threads())?, args.shm_bytes);
-    let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
+    let worker = args.worker_id()?;
+    let service = NoiseService::new(worker.clone(), leases.clone(), regions, args.chunk_bytes);
     let ended = CancellationToken::new();
     let SimulatedNetwork { endpoint, incoming, dial } = network;
     let security = ServerSecurity::default();
@@ -179,7 +180,7 @@ where
     let server = spawn(async move { server::serve(incoming, serving, &security, budget, until).await });
     let incarnation = incarnation()?;
     let place = WorkerPlace::default();
-    let member = Member { worker: args.worker_id()?, incarnation, endpoint, local: None, place };
+    let member = Member { worker, incarnation, endpoint, local: None, place };
     let client = coordinator_client::over(&args.coordinator, dial)?;
     let readiness = Readiness::not_ready("not registered yet");
     let leaving =

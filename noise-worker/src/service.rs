@@ -8,17 +8,17 @@ use std::{
     time::Duration,
 };
 
-use proto::{CoordinateRange, JobId, Result, RowRange, ServiceError, model::FetchSlice, pb};
+use proto::{GrantedBranch, JobId, Result, ServiceError, SignedSnapshot, WorkerId, model::FetchSlice, pb};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     leases::Leases,
     metric_definitions as metric,
+    orders::Orders,
     regions::Regions,
     release_log::ReleasedRow,
     slice_stream::{Slice, SliceStream},
     snapshot::{self, Snapshot},
-    token_verifier::TokenVerifier,
 };
 
 /// The time that a request without a deadline waits.
@@ -36,13 +36,20 @@ pub struct NoiseService {
     leases: Arc<Leases>,
     regions: Arc<Regions>,
     chunk_bytes: usize,
+    orders: Orders,
     draining: AtomicBool,
 }
 
 impl NoiseService {
-    /// Serves the shards of `leases`.
-    pub fn new(leases: Arc<Leases>, regions: Arc<Regions>, chunk_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { leases, regions, chunk_bytes, draining: AtomicBool::new(false) })
+    /// Serves the shards of `leases`, as the worker of this name.
+    pub fn new(
+        worker: WorkerId,
+        leases: Arc<Leases>,
+        regions: Arc<Regions>,
+        chunk_bytes: usize,
+    ) -> Arc<Self> {
+        let orders = Orders::new(worker);
+        Arc::new(Self { leases, regions, chunk_bytes, orders, draining: AtomicBool::new(false) })
     }
 
     /// Refuses new requests from now on. Those in progress continue.
@@ -77,7 +84,7 @@ impl NoiseService {
         if self.draining.load(Ordering::Relaxed) {
             return Err(ServiceError::Draining);
         }
-        let FetchSlice { job, branch, shard, lease_epoch, rows, range, tokens, deadline_ms, element, target } =
+        let FetchSlice { job, branch, shard, lease_epoch, rows, range, token, deadline_ms, element, target } =
             request;
         let (shard, verifier) = self.leases.shard(&job, shard, lease_epoch).map_err(|error| {
             // The error for a lease that ended with its branch names the branch.
@@ -94,11 +101,12 @@ impl NoiseService {
         if branch > grant.branch() {
             return Err(ServiceError::invalid("branch", branch, grant.branch().to_string()));
         }
-        check_tokens(&verifier, &job, branch, rows, range, &tokens)?;
-        let released = rows.as_range().zip(&tokens).map(|(row, token)| ReleasedRow {
+        let of = GrantedBranch { job: &job, nonce: &grant.job_nonce, branch };
+        verifier.check(of, rows, range, &token)?;
+        let released = rows.as_range().zip(&token.commitments).map(|(row, commitment)| ReleasedRow {
             branch: grant.lineage.branch_of(row),
             row,
-            commitment: token.commitment,
+            commitment: *commitment,
         });
         let released: Vec<_> = released.collect();
         self.leases.release_log.check(&job, branch, &released)?;
@@ -110,22 +118,24 @@ impl NoiseService {
         Ok(Slice { shard, rows, released, range, element, destination, requested_at, deadline })
     }
 
+    /// Writes a snapshot that the coordinator ordered.
+    pub async fn obey(&self, signed: &SignedSnapshot) -> Result<Snapshot> {
+        let accepted = self.leases.verifier().and_then(|verifier| self.orders.accept(&verifier, signed));
+        let order = accepted.inspect_err(count)?;
+        self.snapshot(&order.job, order.shard, order.lease_epoch, &order.object).await
+    }
+
     /// Writes the shard's state and the rows generated ahead. Generation continues meanwhile.
-    pub async fn snapshot(&self, job: &JobId, shard: u32, epoch: u64, object: &str) -> Result<Snapshot> {
+    pub(crate) async fn snapshot(
+        &self,
+        job: &JobId,
+        shard: u32,
+        epoch: u64,
+        object: &str,
+    ) -> Result<Snapshot> {
         let (shard, _) = self.leases.shard(job, shard, epoch).inspect_err(count)?;
         snapshot::take(&shard, &self.leases.limits, object).await.inspect_err(count)
     }
-}
-
-fn check_tokens(
-    verifier: &TokenVerifier,
-    job: &JobId,
-    branch: u64,
-    rows: RowRange,
-    range: CoordinateRange,
-    tokens: &[proto::ReleaseToken],
-) -> Result<()> {
-    rows.as_range().zip(tokens).try_for_each(|(row, token)| verifier.check(job, branch, row, range, token))
 }
 
 fn count(error: &ServiceError) {

@@ -8,7 +8,9 @@
 //! * `ids`, `range`, `nonce`, `lineage`, `noise_id`, `commitment`, `element`: domain types, checked when they are
 //!   created.
 //! * [`tiling`]: how a vector is cut into shards.
-//! * `token`: release tokens, signed by a coordinator and verified by workers.
+//! * `coordinator_key`: what a coordinator signs with and workers check by.
+//! * `token`, `row_tree`: release grants and tokens, signed by a coordinator and verified by workers; `order`: its signed
+//!   orders to them; `possession`: proofs that a worker has a job's key.
 //! * `error`: [`ServiceError`], what it means for the caller, and its way across gRPC; `invalid`: [`InvalidValue`].
 //! * `chunk`, `frame`: values on the wire, without copies.
 //! * `checkpoint`, `checkpoint_names`, `checkpoint_json`, [`hex_digest`]: records of checkpoints and names of objects.
@@ -34,6 +36,7 @@ mod checkpoint_json;
 mod checkpoint_names;
 mod chunk;
 mod commitment;
+mod coordinator_key;
 mod element;
 mod error;
 mod frame;
@@ -44,7 +47,10 @@ mod lineage;
 pub mod model;
 mod noise_id;
 mod nonce;
+mod order;
+mod possession;
 mod range;
+mod row_tree;
 pub mod rpc;
 pub mod tiling;
 mod token;
@@ -54,6 +60,7 @@ pub use checkpoint::{CheckpointRecord, check_pieces, pieces_by_checkpoint, piece
 pub use checkpoint_names::{PieceName, manifest_object, piece_object};
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
 pub use commitment::{Commitment, CommitmentKind, SECRET_CURSOR};
+pub use coordinator_key::{CoordinatorKey, CoordinatorPublicKey, SIGNATURE_BYTES, SignedText};
 pub use element::ElementType;
 pub use error::{Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
@@ -62,8 +69,11 @@ pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
 pub use noise_id::NoiseId;
 pub use nonce::Nonce;
+pub use order::{SignedSnapshot, SnapshotOrder};
+pub use possession::{KeyProof, PossessionChallenge};
 pub use range::{CoordinateRange, RowRange};
-pub use token::{ReleaseKey, ReleaseToken, Validity};
+pub use row_tree::{RowHash, RowTree};
+pub use token::{GrantedBranch, MAX_ROWS, ReleaseGrant, ReleaseToken, ReleasedRows, Validity};
 pub use version::{PROTOCOL_HEADER, PROTOCOL_VERSION, check_protocol};
 
 use std::time::Duration;

@@ -18,7 +18,7 @@ pub const CONTROL_TIME: Duration = Duration::from_secs(30);
 const PLAN_BYTES: usize = 16 * MIB;
 /// 65,536 rows at once carry their commitments.
 const BIND_BYTES: usize = 4 * MIB;
-/// 65,536 rows at once carry their release tokens.
+/// 65,536 rows at once carry their commitments again.
 const SLICE_BYTES: usize = 8 * MIB;
 /// A worker may hold thousands of shards, and have rows of thousands of jobs in its release log.
 const WORKER_BYTES: usize = 4 * MIB;
@@ -179,8 +179,9 @@ pub const RPCS: &[Rpc] = &[
     Rpc::control("/rustle.v1.Workers/Deregister", &[Worker], Subject::Worker),
     Rpc::control("/rustle.v1.Workers/GetJobPlan", &[Worker], Subject::Nothing),
     Rpc::control("/rustle.v1.Workers/DrainWorker", &[Operator], Subject::Nothing),
-    // It also needs a release token, which only a trainer gets: an operator can reach a worker, not read rows.
+    // It also needs a release grant, which only a trainer gets: an operator can reach a worker, not read rows.
     Rpc::control(FETCH_SLICE, &[Coordinator, Trainer, Operator], Subject::Job).bytes(SLICE_BYTES),
+    // It also needs the coordinator's signature, where callers are authenticated and where they are not.
     Rpc::control("/rustle.v1.Shards/Snapshot", &[Coordinator], Subject::Nothing).within(CHECKPOINT_TIME),
     Rpc::control("/grpc.health.v1.Health/*", EVERYONE, Subject::Nothing).endless(Endless::Method("Watch")),
     Rpc::control("/grpc.reflection.v1.ServerReflection/*", EVERYONE, Subject::Nothing)

@@ -1,30 +1,28 @@
-//! Release tokens: the coordinator's proof, checked by workers, that a row is durably bound to a commitment.
+//! Release grants and tokens: the coordinator's proof, checked by workers, that rows are durably bound to commitments.
+//!
+//! A Bind call is answered with one [`ReleaseGrant`]: a signature over the root of the tree of its rows and commitments
+//! ([`crate::RowTree`]). A [`ReleaseToken`] is a grant with the commitments of the rows that are asked for, and with the
+//! hashes beside them where those are not all.
 
-use std::fmt;
+use std::{fmt, sync::Arc, sync::OnceLock};
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use crate::{
+    Commitment, CoordinateRange, CoordinatorKey, CoordinatorPublicKey, JobId, Nonce, RowHash, RowRange,
+    RowTree, ServiceError, SignedText, coordinator_key::SIGNATURE_BYTES, pb, row_tree,
+};
 
-use crate::{Commitment, CoordinateRange, JobId, ServiceError};
+const DOMAIN: &str = "rustle release grant v3";
 
-const DOMAIN: &[u8] = b"rustle release token v2";
+/// The most rows of one Bind call.
+pub const MAX_ROWS: u64 = 65_536;
 
-/// The secret that signs and verifies tokens. Each start of a coordinator draws a new one, and sends it to workers with
-/// their leases.
-#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
-pub struct ReleaseKey([u8; 32]);
+/// The hashes beside a part of a tree of [`MAX_ROWS`] rows: two of each level.
+const MAX_PATH: usize = 32;
 
-impl fmt::Debug for ReleaseKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ReleaseKey([secret])")
-    }
-}
-
-/// The limits of a token: its coordinator, its time, and its coordinates.
+/// The limits of a grant: its coordinator, its time, and its coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// The epoch of the coordinator that bound the row.
+    /// The epoch of the coordinator that bound the rows.
     pub epoch: u64,
     /// Milliseconds on that coordinator's own clock, which begins with its epoch and never jumps.
     pub until_ms: u64,
@@ -32,189 +30,240 @@ pub struct Validity {
     pub extent: Option<CoordinateRange>,
 }
 
-impl ReleaseKey {
-    /// Creates the key from 32 secret bytes.
-    pub fn new(key: [u8; 32]) -> Self {
-        Self(key)
-    }
-
-    /// Reads a key from a message. Error: it has another length.
-    pub fn try_from_bytes(bytes: &[u8]) -> Result<Self, ServiceError> {
-        // The bytes themselves must not reach the message.
-        bytes
-            .try_into()
-            .map(Self)
-            .map_err(|_| ServiceError::invalid("release_key", format!("{} bytes", bytes.len()), "32 bytes"))
-    }
-
-    /// Returns the secret bytes, for a message.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.to_vec()
-    }
-
-    fn mac(
-        &self,
-        job: &JobId,
-        branch: u64,
-        row: u64,
-        commitment: &Commitment,
-        validity: Validity,
-    ) -> Hmac<Sha256> {
-        let mut mac =
-            <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
-        mac.update(DOMAIN);
-        mac.update(&(job.as_str().len() as u32).to_le_bytes());
-        mac.update(job.as_str().as_bytes());
-        mac.update(&branch.to_le_bytes());
-        mac.update(&row.to_le_bytes());
-        mac.update(&commitment.to_bytes());
-        mac.update(&validity.epoch.to_le_bytes());
-        mac.update(&validity.until_ms.to_le_bytes());
-        // All fields before have a fixed or written length, so that a text with an extent never equals one without.
-        if let Some(CoordinateRange { start, end }) = validity.extent {
-            mac.update(&start.to_le_bytes());
-            mac.update(&end.to_le_bytes());
-        }
-        mac
-    }
-
-    /// Signs a token. Call this only after the binding is durable.
-    pub fn sign(
-        &self,
-        job: &JobId,
-        branch: u64,
-        row: u64,
-        commitment: Commitment,
-        validity: Validity,
-    ) -> ReleaseToken {
-        let tag = self.mac(job, branch, row, &commitment, validity).finalize().into_bytes().into();
-        ReleaseToken { commitment, validity, tag }
-    }
-
-    /// Checks, in constant time, that the owner of this key bound the row. The validity is part of what was signed; the
-    /// caller decides whether the token is still valid.
-    pub fn verify(
-        &self,
-        job: &JobId,
-        branch: u64,
-        row: u64,
-        token: &ReleaseToken,
-    ) -> Result<(), ServiceError> {
-        self.mac(job, branch, row, &token.commitment, token.validity)
-            .verify_slice(&token.tag)
-            .map_err(|_| ServiceError::NotBound { job: job.to_string(), branch, row })
-    }
+/// Whose rows a grant is for: a job of one ledger, and the branch that they are bound in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantedBranch<'a> {
+    /// The job's name.
+    pub job: &'a JobId,
+    /// The nonce that the ledger drew for the job.
+    pub nonce: &'a Nonce,
+    /// The branch.
+    pub branch: u64,
 }
 
-/// The proof that a row is bound, opaque to the job: commitment, validity, and a MAC over job, branch, row and both.
+/// The coordinator's signature over the rows of one Bind call, their commitments, and the limits of the grant.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ReleaseToken {
-    /// The commitment that the row is bound to.
-    pub commitment: Commitment,
-    /// The token's limits.
+pub struct ReleaseGrant {
+    /// All rows of the call.
+    pub rows: RowRange,
+    /// The grant's limits.
     pub validity: Validity,
-    tag: [u8; 32],
+    signature: [u8; SIGNATURE_BYTES],
 }
 
-impl fmt::Debug for ReleaseToken {
+impl fmt::Debug for ReleaseGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReleaseToken({:?}, {:?}, [secret])", self.commitment, self.validity)
+        write!(f, "ReleaseGrant({}, {:?}, [secret])", self.rows, self.validity)
     }
 }
 
-impl ReleaseToken {
-    /// The length of a token for all coordinates.
-    pub const BYTES: usize = Commitment::BYTES + 8 + 8 + 32;
-    const EXTENT_BYTES: usize = 8 + 8;
+/// Encodes the ends of an extent, or nothing.
+fn ends(extent: Option<CoordinateRange>) -> Vec<u8> {
+    extent.map(|it| [it.start.to_le_bytes(), it.end.to_le_bytes()].concat()).unwrap_or_default()
+}
 
-    /// Encodes the token.
+fn signed_text(of: GrantedBranch<'_>, rows: RowRange, validity: &Validity, root: &RowHash) -> SignedText {
+    let numbers = [of.branch, rows.start, rows.end, validity.epoch, validity.until_ms].map(u64::to_le_bytes);
+    let job = of.job.as_str().as_bytes();
+    SignedText::new(DOMAIN, &[job, of.nonce.as_bytes(), &numbers.concat(), root, &ends(validity.extent)])
+}
+
+impl CoordinatorKey {
+    /// Signs a grant for `rows`, with one commitment each. Call this only after the binding is durable.
+    pub fn release(
+        &self,
+        of: GrantedBranch<'_>,
+        rows: RowRange,
+        commitments: Vec<Commitment>,
+        validity: Validity,
+    ) -> ReleasedRows {
+        let root = row_tree::root(rows.start, &commitments);
+        let signature = self.sign(&signed_text(of, rows, &validity, &root));
+        let grant = ReleaseGrant { rows, validity, signature };
+        ReleasedRows(Arc::new(Inner { grant, commitments, tree: OnceLock::new() }))
+    }
+}
+
+impl ReleaseGrant {
+    const BYTES: usize = 4 * 8 + SIGNATURE_BYTES;
+    const EXTENT_BYTES: usize = 2 * 8;
+
+    /// Returns the coordinator's signature.
+    pub fn signature(&self) -> &[u8; SIGNATURE_BYTES] {
+        &self.signature
+    }
+
+    /// Encodes the grant.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Validity { epoch, until_ms, extent } = self.validity;
-        let extent = extent.map(|extent| [extent.start.to_le_bytes(), extent.end.to_le_bytes()].concat());
-        [
-            &self.commitment.to_bytes()[..],
-            &epoch.to_le_bytes(),
-            &until_ms.to_le_bytes(),
-            &extent.unwrap_or_default(),
-            &self.tag,
-        ]
-        .concat()
+        let Self { rows, validity, signature } = self;
+        let numbers = [rows.start, rows.end, validity.epoch, validity.until_ms].map(u64::to_le_bytes);
+        [&numbers.concat()[..], signature, &ends(validity.extent)].concat()
     }
 }
 
-impl TryFrom<&[u8]> for ReleaseToken {
+impl TryFrom<&[u8]> for ReleaseGrant {
     type Error = ServiceError;
     fn try_from(bytes: &[u8]) -> Result<Self, ServiceError> {
         let invalid = || {
             let allowed = format!("{} or {} bytes", Self::BYTES, Self::BYTES + Self::EXTENT_BYTES);
-            ServiceError::invalid("token", format!("{} bytes", bytes.len()), allowed)
+            ServiceError::invalid("grant", format!("{} bytes", bytes.len()), allowed)
         };
-        let (commitment, rest) = bytes.split_at_checked(Commitment::BYTES).ok_or_else(invalid)?;
-        let (epoch, rest) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
-        let (until_ms, rest) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
-        let (extent, tag) = rest.split_at(rest.len().saturating_sub(32));
-        let validity = Validity {
-            epoch: u64::from_le_bytes(*epoch),
-            until_ms: u64::from_le_bytes(*until_ms),
-            extent: match extent.as_chunks() {
-                ([], []) => None,
-                ([start, end], []) => {
-                    Some(CoordinateRange::new(u64::from_le_bytes(*start), u64::from_le_bytes(*end))?)
-                }
-                _ => return Err(invalid()),
-            },
+        let (numbers, rest) = bytes.split_first_chunk::<32>().ok_or_else(invalid)?;
+        let (signature, extent) = rest.split_first_chunk::<SIGNATURE_BYTES>().ok_or_else(invalid)?;
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[8 * at + byte]));
+        let rows = RowRange::new(number(0), number(1))?;
+        if rows.len() > MAX_ROWS {
+            return Err(ServiceError::invalid("grant.rows", rows, format!("at most {MAX_ROWS} rows")));
+        }
+        let extent = match extent.as_chunks() {
+            ([], []) => None,
+            ([start, end], []) => {
+                Some(CoordinateRange::new(u64::from_le_bytes(*start), u64::from_le_bytes(*end))?)
+            }
+            _ => return Err(invalid()),
         };
-        Ok(Self { commitment: commitment.try_into()?, validity, tag: tag.try_into().map_err(|_| invalid())? })
+        let validity = Validity { epoch: number(2), until_ms: number(3), extent };
+        Ok(Self { rows, validity, signature: *signature })
     }
 }
+
+/// The proof that rows are bound: a grant, the commitments of these rows, and the hashes beside them in its tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseToken {
+    /// The coordinator's grant.
+    pub grant: ReleaseGrant,
+    /// The commitments that the rows are bound to, one each.
+    pub commitments: Vec<Commitment>,
+    /// The hashes beside these rows, left to right; none where they are all of the grant's.
+    pub path: Vec<RowHash>,
+}
+
+impl ReleaseToken {
+    /// Returns what the coordinator must have signed for these rows to be bound to these commitments.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotBound`] where rows, commitments and path make no root.
+    pub fn signed_text(&self, of: GrantedBranch<'_>, rows: RowRange) -> Result<SignedText, ServiceError> {
+        let ReleaseGrant { rows: bound, validity, .. } = &self.grant;
+        let root = row_tree::root_by_path(*bound, rows, &self.commitments, &self.path);
+        root.map(|root| signed_text(of, *bound, validity, &root)).ok_or_else(|| not_bound(of, rows))
+    }
+
+    /// Checks that the owner of the key bound these rows. The validity is part of what was signed; the caller decides
+    /// whether the token is still valid.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotBound`].
+    pub fn verify(
+        &self,
+        key: &CoordinatorPublicKey,
+        of: GrantedBranch<'_>,
+        rows: RowRange,
+    ) -> Result<(), ServiceError> {
+        let text = self.signed_text(of, rows)?;
+        key.has_signed(&text, &self.grant.signature).then_some(()).ok_or_else(|| not_bound(of, rows))
+    }
+}
+
+/// Returns the error for rows without a valid token.
+pub(crate) fn not_bound(of: GrantedBranch<'_>, rows: RowRange) -> ServiceError {
+    ServiceError::NotBound { job: of.job.to_string(), branch: of.branch, row: rows.start }
+}
+
+impl From<ReleaseToken> for pb::ReleaseToken {
+    fn from(token: ReleaseToken) -> Self {
+        Self {
+            grant: token.grant.to_bytes(),
+            commitments: token.commitments.iter().map(|it| it.to_bytes().to_vec()).collect(),
+            path: token.path.iter().map(|hash| hash.to_vec()).collect(),
+        }
+    }
+}
+
+impl TryFrom<pb::ReleaseToken> for ReleaseToken {
+    type Error = ServiceError;
+    fn try_from(token: pb::ReleaseToken) -> Result<Self, ServiceError> {
+        if token.path.len() > MAX_PATH {
+            let allowed = format!("at most {MAX_PATH}, two of each level");
+            return Err(ServiceError::invalid("token.path", format!("{} hashes", token.path.len()), allowed));
+        }
+        let hash = |hash: &Vec<u8>| {
+            let refused =
+                || ServiceError::invalid("token.path", format!("{} bytes", hash.len()), "32 bytes each");
+            hash.as_slice().try_into().map_err(|_| refused())
+        };
+        let commitments = token.commitments.iter().map(|it| Commitment::try_from(it.as_slice()));
+        Ok(Self {
+            grant: token.grant.as_slice().try_into()?,
+            commitments: commitments.collect::<Result<_, _>>()?,
+            path: token.path.iter().map(hash).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Rows that may be fetched: a grant and the commitments of all its rows. Cheap to clone.
+#[derive(Clone)]
+pub struct ReleasedRows(Arc<Inner>);
+
+struct Inner {
+    grant: ReleaseGrant,
+    commitments: Vec<Commitment>,
+    /// Built when a part of the rows is first asked for.
+    tree: OnceLock<RowTree>,
+}
+
+impl ReleasedRows {
+    /// Returns the rows of a grant, with one commitment each.
+    ///
+    /// # Errors
+    /// [`ServiceError::Internal`] where the numbers differ: the grant answers another call.
+    pub fn new(grant: ReleaseGrant, commitments: Vec<Commitment>) -> Result<Self, ServiceError> {
+        if grant.rows.len() != commitments.len() as u64 {
+            let reason = format!("a grant for rows {} answers {} commitments", grant.rows, commitments.len());
+            return Err(ServiceError::internal(reason));
+        }
+        Ok(Self(Arc::new(Inner { grant, commitments, tree: OnceLock::new() })))
+    }
+
+    /// Returns the grant.
+    pub fn grant(&self) -> &ReleaseGrant {
+        &self.0.grant
+    }
+
+    /// Returns the token of some of the rows.
+    ///
+    /// # Errors
+    /// [`ServiceError::Internal`] for rows that are not among them.
+    pub fn token(&self, rows: RowRange) -> Result<ReleaseToken, ServiceError> {
+        let Inner { grant, commitments, tree } = &*self.0;
+        if !grant.rows.contains(&rows) {
+            let reason = format!("a grant for rows {} does not cover rows {rows}", grant.rows);
+            return Err(ServiceError::internal(reason));
+        }
+        let path = if rows == grant.rows {
+            Vec::new()
+        } else {
+            tree.get_or_init(|| RowTree::new(grant.rows.start, commitments)).path(rows)
+        };
+        let from = (rows.start - grant.rows.start) as usize;
+        let commitments = commitments[from..from + rows.len() as usize].to_vec();
+        Ok(ReleaseToken { grant: *grant, commitments, path })
+    }
+}
+
+impl fmt::Debug for ReleasedRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReleasedRows({:?})", self.0.grant)
+    }
+}
+
+impl PartialEq for ReleasedRows {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.grant == other.0.grant && self.0.commitments == other.0.commitments
+    }
+}
+
+impl Eq for ReleasedRows {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_good_for_its_own_row_alone() {
-        let key = ReleaseKey::new([1; 32]);
-        let other = ReleaseKey::new([2; 32]);
-        let job = JobId::new("a").unwrap();
-        let validity = Validity { epoch: 3, until_ms: 1_000, extent: None };
-        let token = key.sign(&job, 0, 7, Commitment::of_text("step"), validity);
-        let token = ReleaseToken::try_from(token.to_bytes().as_slice()).unwrap();
-        assert_eq!((key.verify(&job, 0, 7, &token), token.validity), (Ok(()), validity));
-        assert!(key.verify(&job, 0, 8, &token).is_err());
-        assert!(key.verify(&job, 1, 7, &token).is_err());
-        assert!(key.verify(&JobId::new("b").unwrap(), 0, 7, &token).is_err());
-        assert!(other.verify(&job, 0, 7, &token).is_err());
-        let forged = [
-            ReleaseToken { commitment: Commitment::of_text("other"), ..token },
-            ReleaseToken { commitment: Commitment::exact(token.commitment.digest), ..token },
-            ReleaseToken { validity: Validity { epoch: 4, ..validity }, ..token },
-            ReleaseToken { validity: Validity { until_ms: 1_001, ..validity }, ..token },
-        ];
-        assert!(forged.iter().all(|token| key.verify(&job, 0, 7, token).is_err()));
-    }
-
-    #[test]
-    fn a_token_of_an_extent_can_be_made_no_wider() {
-        let key = ReleaseKey::new([1; 32]);
-        let job = JobId::new("a").unwrap();
-        let extent = CoordinateRange { start: 512, end: 1024 };
-        let validity = Validity { epoch: 3, until_ms: 1_000, extent: Some(extent) };
-        let token = key.sign(&job, 0, 7, Commitment::of_text("step"), validity);
-        let bytes = token.to_bytes();
-        assert_eq!(ReleaseToken::try_from(bytes.as_slice()).unwrap(), token);
-        assert_eq!(key.verify(&job, 0, 7, &token), Ok(()));
-        for extent in [None, Some(CoordinateRange { end: 1025, ..extent })] {
-            let wider = ReleaseToken { validity: Validity { extent, ..validity }, ..token };
-            assert!(key.verify(&job, 0, 7, &wider).is_err(), "{extent:?}");
-        }
-        let for_all = key.sign(&job, 0, 7, token.commitment, Validity { extent: None, ..validity });
-        let narrower = ReleaseToken { validity, ..for_all };
-        assert!(key.verify(&job, 0, 7, &narrower).is_err(), "only the coordinator narrows");
-        for length in 0..bytes.len() {
-            let cut = ReleaseToken::try_from(&bytes[..length]);
-            assert!(cut.is_err() || length == ReleaseToken::BYTES, "{length}");
-            assert!(cut.is_err() || key.verify(&job, 0, 7, &cut.unwrap()).is_err(), "{length}");
-        }
-    }
-}
+mod tests;

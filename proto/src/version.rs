@@ -3,7 +3,7 @@
 use crate::{Result, ServiceError};
 
 /// The version of the protocol. It rises with every change that an older process can't speak.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The header of every call that holds the caller's version, in decimal.
 pub const PROTOCOL_HEADER: &str = "rustle-protocol";
@@ -27,8 +27,8 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_by_name() {
-        assert_eq!((check_protocol(None), check_protocol(Some(b"4"))), (Ok(()), Ok(())));
-        for actual in [3, 5] {
+        assert_eq!((check_protocol(None), check_protocol(Some(b"5"))), (Ok(()), Ok(())));
+        for actual in [4, 6] {
             let header = actual.to_string();
             let expected = PROTOCOL_VERSION;
             let refused = Err(ServiceError::ProtocolVersionMismatch { expected, actual });

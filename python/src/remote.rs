@@ -115,7 +115,7 @@ impl Engine for Remote {
         Ok(Position { branch: job.branch, next_row: job.next_row })
     }
 
-    /// Requests a token in any case, so that the coordinator itself checks what is bound.
+    /// Binds in any case, so that the coordinator itself checks what is bound.
     fn fetch(&self, request: RowRequest, _is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()> {
         let RowRequest { branch, row, range, commitment } = request;
         let rows = RowRange::new(row, row.saturating_add(1))?;

@@ -110,14 +110,15 @@ class Cluster:
     def token(self, row):
         commitment = hashlib.sha256(b"the batch of step %d" % row).digest()
         request = field(1, "default") + field(3, span(row, row + 1)) + field(4, commitment)
-        return self.call("Bind", request)[1][0]
+        # A release token: the grant, and the commitments that it is for.
+        return field(1, self.call("Bind", request)[2][0]) + field(2, commitment)
 
     def fetch(self, route, row, token, extra=b""):
         """The chunks of one shard's part of a row."""
         local = fields(route[5][0])
         endpoint = (local.get(2) or route[4])[0].decode()
         request = field(1, "default") + field(3, route.get(1, [0])[0]) + field(4, route[3][0])
-        request += field(5, span(row, row + 1)) + field(6, route[2][0]) + field(7, token) + field(8, 10_000)
+        request += field(5, span(row, row + 1)) + field(6, route[2][0]) + field(8, 10_000) + field(12, token)
         with self.channel(endpoint) as channel:
             stream = channel.unary_stream("/rustle.v1.Shards/FetchSlice")(request + extra, timeout=20)
             return [fields(chunk) for chunk in stream]
@@ -223,7 +224,9 @@ def test_the_same_bytes_come_as_data_to_a_foreign_grpc_client(cluster):
 def test_no_token_no_byte(cluster):
     region, routes = lent(cluster, 1)
     token = cluster.token(9)
-    for bad, row in [(token[:1] + bytes([token[1] ^ 1]) + token[2:], 9), (token[:-1] + bytes([token[-1] ^ 1]), 9), (token, 10)]:
+    # A byte of the signature, and one of the commitment.
+    signature = token[:90] + bytes([token[90] ^ 1]) + token[91:]
+    for bad, row in [(signature, 9), (token[:-1] + bytes([token[-1] ^ 1]), 9), (token, 10)]:
         with pytest.raises(grpc.RpcError) as refused:
             cluster.fetch(routes[0], row, bad, field(10, region.id))
         assert refused.value.code() == grpc.StatusCode.PERMISSION_DENIED

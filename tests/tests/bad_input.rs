@@ -3,7 +3,7 @@
 
 use std::{fs, ops::Range, time::Duration};
 
-use proto::{Commitment, PROTOCOL_VERSION, ReleaseToken, ServiceError, pb};
+use proto::{Commitment, PROTOCOL_VERSION, ReleaseToken, RowRange, ServiceError, pb};
 use tests::{TestCluster, flags, job, plans, start_with};
 
 const DIMENSION: u64 = 1_000;
@@ -24,8 +24,9 @@ impl Caller<'_> {
     ) -> Result<ReleaseToken, ServiceError> {
         let commitments = vec![Commitment::of_text(text); rows.clone().count()];
         let name = job(name);
-        let bind = self.0.client.bind(&name, branch, rows.into(), &commitments);
-        self.0.runtime.block_on(bind).map(|tokens| tokens[0])
+        let bind = self.0.client.bind(&name, branch, rows.clone().into(), &commitments);
+        let row = RowRange { start: rows.start, end: rows.start + 1 };
+        self.0.runtime.block_on(bind).and_then(|released| released.token(row))
     }
 
     /// Straight to the worker.
@@ -37,7 +38,7 @@ impl Caller<'_> {
             lease_epoch: routing.routes[0].lease_epoch - behind,
             rows: Some(pb::RowRange { start: row, end: row + 1 }),
             range: Some(pb::CoordinateRange { start: 0, end: 8 }),
-            tokens: vec![token.to_bytes()],
+            token: Some(token.into()),
             deadline_ms: 5_000,
             ..pb::FetchSliceRequest::default()
         };

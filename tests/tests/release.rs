@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use proto::{PROTOCOL_VERSION, ServiceError, pb};
 use tests::{KEY, TestCluster, assert_same_bits, flags, get, job, plans, program, start, start_with};
-use tonic::Request;
 
 const DIMENSION: u64 = 2_000;
 
@@ -75,40 +74,6 @@ fn a_refused_range_of_rows_binds_none_of_them() {
     let refused = cluster.fetch_bound(&job("bind"), 4..7, 0..8, texts, Duration::from_secs(5)).unwrap_err();
     assert_eq!(refused.kind(), "already_bound");
     bound(&cluster, 4, "step c").expect("row 4 is still free");
-}
-
-#[test]
-fn a_worker_serves_nothing_without_a_token_of_its_coordinator() {
-    let cluster = start(1);
-    let job = job("bind");
-    cluster.create(&job, &plans()[0], DIMENSION, 1).unwrap();
-    cluster.fetch(&job, 0..1, 0..8).unwrap();
-    let endpoint = cluster.cluster.worker(0).unwrap().grpc().to_owned();
-    let request = |token: Vec<u8>, epoch: u64| pb::FetchSliceRequest {
-        job: job.to_string(),
-        branch: 0,
-        shard: 0,
-        lease_epoch: epoch,
-        rows: Some(pb::RowRange { start: 1, end: 2 }),
-        range: Some(pb::CoordinateRange { start: 0, end: 8 }),
-        tokens: vec![token],
-        deadline_ms: 1_000,
-        ..pb::FetchSliceRequest::default()
-    };
-    let epoch = cluster.runtime.block_on(cluster.client.routing(&job)).unwrap().routes[0].lease_epoch;
-    let ask = |request: pb::FetchSliceRequest| {
-        cluster.runtime.block_on(async {
-            let mut worker = pb::shards_client::ShardsClient::connect(endpoint.clone()).await.unwrap();
-            worker.fetch_slice(Request::new(request)).await.map(|_| ()).map_err(ServiceError::from)
-        })
-    };
-    let forged = ask(request(vec![1; proto::ReleaseToken::BYTES], epoch)).unwrap_err();
-    assert_eq!(forged.kind(), "not_bound", "{forged}");
-    let short = ask(request(vec![1; proto::ReleaseToken::BYTES - 1], epoch)).unwrap_err();
-    assert_eq!(short.kind(), "invalid_argument", "{short}");
-    let stale = ask(request(vec![1; proto::ReleaseToken::BYTES], epoch + 1)).unwrap_err();
-    assert_eq!(stale.kind(), "fenced", "{stale}");
-    assert!(stale.retry_safe());
 }
 
 #[test]

@@ -72,8 +72,9 @@ fn a_worker_refuses_a_branch_that_was_left() {
     cluster.create(&job, &plans()[0], DIMENSION, 1).unwrap();
     fetch(&cluster, 0, 0..3, "first").unwrap();
     let commitments = [Commitment::of_text("first 1")];
-    let bind = cluster.client.bind(&job, 0, RowRange { start: 1, end: 2 }, &commitments);
-    let token = cluster.runtime.block_on(bind).unwrap()[0];
+    let row = RowRange { start: 1, end: 2 };
+    let bind = cluster.client.bind(&job, 0, row, &commitments);
+    let token = cluster.runtime.block_on(bind).unwrap().token(row).unwrap();
     cluster.runtime.block_on(cluster.client.jobs().rewind(&job, 1, 0)).unwrap();
     fetch(&cluster, 1, 1..2, "second").unwrap();
     let error = ask(&cluster, 0, 1, token).unwrap_err();
@@ -88,7 +89,7 @@ fn ask(cluster: &TestCluster, branch: u64, row: u64, token: ReleaseToken) -> Res
         lease_epoch: routing.routes[0].lease_epoch,
         rows: Some(pb::RowRange { start: row, end: row + 1 }),
         range: Some(pb::CoordinateRange { start: 0, end: 8 }),
-        tokens: vec![token.to_bytes()],
+        token: Some(token.into()),
         deadline_ms: 5_000,
         ..pb::FetchSliceRequest::default()
     };
@@ -108,11 +109,12 @@ fn a_token_ends_with_its_time_and_with_its_coordinator() {
     let first = fetch(&cluster, 0, 0..1, "first").unwrap();
     let bound = |cluster: &TestCluster| {
         let commitments = [Commitment::of_text("first 0")];
-        let bind = cluster.client.bind(&job, 0, RowRange { start: 0, end: 1 }, &commitments);
-        cluster.runtime.block_on(bind).unwrap()[0]
+        let row = RowRange { start: 0, end: 1 };
+        let bind = cluster.client.bind(&job, 0, row, &commitments);
+        cluster.runtime.block_on(bind).unwrap().token(row).unwrap()
     };
     let token = bound(&cluster);
-    ask(&cluster, 0, 0, token).unwrap();
+    ask(&cluster, 0, 0, token.clone()).unwrap();
     std::thread::sleep(Duration::from_millis(600));
     let expired = ask(&cluster, 0, 0, token).unwrap_err();
     assert!(expired.kind() == "token_expired" && expired.retry_safe(), "{expired}");

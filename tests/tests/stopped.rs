@@ -14,7 +14,7 @@ use client::Client;
 use node::process::ready_file::ReadyFile;
 use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
-use proto::{Commitment, ReleaseToken, Result, RowRange, ServiceError, pb};
+use proto::{Commitment, ReleasedRows, Result, RowRange, ServiceError, pb};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tempfile::TempDir;
 use tests::{KEY, job, plans, program};
@@ -71,7 +71,7 @@ impl Coordinator {
         self.runtime.block_on(self.client.jobs().create(request)).unwrap();
     }
 
-    fn bind(&self, row: u64, text: &str) -> Result<Vec<ReleaseToken>> {
+    fn bind(&self, row: u64, text: &str) -> Result<ReleasedRows> {
         let rows = RowRange::new(row, row + 1)?;
         let commitments = [Commitment::of_text(text)];
         self.runtime.block_on(self.client.bind(&job("stopped"), 0, rows, &commitments))

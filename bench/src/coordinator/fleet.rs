@@ -1,6 +1,7 @@
 //! Simulated workers: each registers, takes whatever leases it is given, says at once that they are ready, and keeps
 //! saying so.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use client::CoordinatorChannel;
 use futures::{StreamExt, TryStreamExt, stream};
+use noise_kernel::JobKey;
 use proto::pb::{self, workers_client::WorkersClient};
+use proto::{Incarnation, JobId, Nonce, PossessionChallenge, WorkerId};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval_at};
 use tonic::Status;
@@ -30,6 +33,9 @@ struct Worker {
     name: String,
     incarnation: Vec<u8>,
     held: Vec<pb::LeaseStatus>,
+    challenge: [u8; 32],
+    /// Of the jobs that it holds shards of.
+    proofs: HashMap<String, pb::KeyProof>,
     /// Leases that all workers have said are ready.
     leases: Arc<AtomicU64>,
 }
@@ -75,8 +81,16 @@ impl Worker {
         let name = format!("worker-{index}");
         let mut incarnation = vec![7; 16];
         incarnation[..8].copy_from_slice(&(index as u64).to_le_bytes());
-        let mut worker =
-            Self { setting: setting.clone(), client, name, incarnation, held: Vec::new(), leases };
+        let mut worker = Self {
+            setting: setting.clone(),
+            client,
+            name,
+            incarnation,
+            held: Vec::new(),
+            challenge: [0; 32],
+            proofs: HashMap::new(),
+            leases,
+        };
         worker.join(index).await.with_context(|| format!("register worker {index}"))?;
         Ok(worker)
     }
@@ -91,7 +105,10 @@ impl Worker {
             incarnation: self.incarnation.clone(),
             ..pb::RegisterRequest::default()
         };
-        self.client.register(request).await.map(|_| ())
+        let terms = self.client.register(request).await?.into_inner();
+        self.challenge =
+            terms.challenge.try_into().map_err(|_| Status::internal("no challenge of 32 bytes"))?;
+        Ok(())
     }
 
     async fn live(mut self, first: Duration, heartbeat: Duration) -> Times {
@@ -110,6 +127,7 @@ impl Worker {
                 worker: self.name.clone(),
                 incarnation: self.incarnation.clone(),
                 leases: self.held.clone(),
+                proofs: self.proofs.values().cloned().collect(),
                 ..pb::HeartbeatRequest::default()
             };
             match self.client.heartbeat(request).await {
@@ -124,15 +142,44 @@ impl Worker {
         }
     }
 
+    /// Proves once for each job, as a worker does after it has registered.
+    fn prove(&mut self, grant: &pb::LeaseGrant) {
+        if self.proofs.contains_key(&grant.job) {
+            return;
+        }
+        let names = (WorkerId::new(&*self.name), JobId::new(&*grant.job));
+        let nonce = Nonce::from_slice("job_nonce", &grant.job_nonce);
+        let incarnation = Incarnation::try_from(self.incarnation.as_slice());
+        if let ((Ok(worker), Ok(job)), Ok(nonce), Ok(incarnation)) = (names, nonce, incarnation) {
+            let asked = PossessionChallenge {
+                challenge: &self.challenge,
+                worker: &worker,
+                incarnation: &incarnation,
+                job: &job,
+                job_nonce: &nonce,
+            };
+            let signature = key_of(&grant.job).prove_possession(asked.signed_text().as_bytes()).to_vec();
+            self.proofs.insert(grant.job.clone(), pb::KeyProof { job: grant.job.clone(), signature });
+        }
+    }
+
     fn take(&mut self, grants: Vec<pb::LeaseGrant>) {
         let before = self.held.len() as u64;
+        grants.iter().for_each(|grant| self.prove(grant));
         self.held = grants.into_iter().map(ready).collect();
         self.leases.fetch_add(self.held.len() as u64, Ordering::Relaxed);
         self.leases.fetch_sub(before, Ordering::Relaxed);
     }
 }
 
-/// As a worker reports a shard that it serves. Of the key it knows what the grant says.
+/// Returns the key of a simulated job.
+pub fn key_of(job: &str) -> JobKey {
+    let mut bytes = [0x5a; 32];
+    bytes.iter_mut().zip(job.bytes()).for_each(|(byte, of_name)| *byte ^= of_name);
+    JobKey::from_bytes(&bytes).expect("32 bytes")
+}
+
+/// As a worker reports a shard that it serves.
 fn ready(grant: pb::LeaseGrant) -> pb::LeaseStatus {
     pb::LeaseStatus {
         job: grant.job,

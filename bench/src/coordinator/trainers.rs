@@ -38,7 +38,7 @@ pub async fn create(setting: &Setting, args: &Args) -> anyhow::Result<Vec<JobId>
             plan_toml: plan_toml.clone(),
             dimension: DIMENSION,
             shards: args.shards,
-            key_commitment: vec![index as u8; 32],
+            key_commitment: super::fleet::key_of(&format!("job-{index}")).commitment().to_vec(),
             plan_digest: vec![],
         };
         async move {

@@ -67,7 +67,7 @@ struct Delivered {
 #[derive(Serialize)]
 struct TimeToRow {
     over: Transport,
-    /// Seconds from the request, tokens at hand, to the row in place.
+    /// Seconds from the request, grant at hand, to the row in place.
     wait: Spread,
     wait_p99: f64,
     /// Median wait by median copy of one row.

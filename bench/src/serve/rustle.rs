@@ -141,16 +141,16 @@ impl Serving {
         let request = fetch_request(job, rows, self.dimension);
         let rows = request.rows;
         let started = Instant::now();
-        let tokens = client.bind(job, 0, rows, &request.commitments).await?;
+        let released = client.bind(job, 0, rows, &request.commitments).await?;
         let bind = started.elapsed().as_secs_f64();
         let started = Instant::now();
         match transport {
             Transport::SharedMemory => {
-                client.fetch(request).with_tokens(tokens).into_region(&mut self.region, 0).await?
+                client.fetch(request).of_released(released).into_region(&mut self.region, 0).await?
             }
             _ => {
                 let out = &mut self.buffer[..(self.dimension * rows.len()) as usize];
-                client.fetch(request).with_tokens(tokens).into_slice(out).await?;
+                client.fetch(request).of_released(released).into_slice(out).await?;
             }
         }
         Ok((bind, started.elapsed().as_secs_f64()))

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use proto::model::FetchSlice;
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use proto::{
-    Commitment, CoordinateRange, ElementType, JobId, ReleaseKey, ReleaseToken, Result, RowRange,
-    ServiceError, chunk_of,
+    Commitment, CoordinateRange, CoordinatorKey, ElementType, GrantedBranch, JobId, Nonce, ReleasedRows,
+    Result, RowRange, ServiceError, chunk_of,
 };
 use tokio::net::TcpListener;
 use tokio_stream::{Stream, StreamExt};
@@ -21,8 +21,10 @@ pub fn value(row: u64, coordinate: u64) -> f32 {
     (row * 1_000_000 + coordinate) as f32
 }
 
-pub fn key() -> ReleaseKey {
-    ReleaseKey::new([3; 32])
+const NONCE: Nonce = Nonce::from_bytes([5; 32]);
+
+pub fn key() -> CoordinatorKey {
+    CoordinatorKey::new(&[3; 32])
 }
 
 pub fn job() -> JobId {
@@ -110,9 +112,8 @@ impl Shards for FakeWorker {
         request: Request<pb::FetchSliceRequest>,
     ) -> Result<Response<Self::FetchSliceStream>, Status> {
         let request = FetchSlice::try_from(request.into_inner())?;
-        for (row, token) in request.rows.as_range().zip(&request.tokens) {
-            key().verify(&request.job, request.branch, row, token)?;
-        }
+        let of = GrantedBranch { job: &request.job, nonce: &NONCE, branch: request.branch };
+        request.token.verify(&key().public(), of, request.rows)?;
         self.asked.lock().unwrap().push(Tile { rows: request.rows, range: request.range });
         let is_hanging = matches!(self.faults.lock().unwrap().front(), Some(Fault::Hang));
         let chunks = tokio_stream::iter(self.chunks(&request));
@@ -152,15 +153,18 @@ impl FetchSource for FakeSource {
         Box::pin(async move { Ok(routing.unwrap()) })
     }
 
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
+    fn release(&self) -> BoxFuture<'_, Result<ReleasedRows>> {
         *self.rebound.lock().unwrap() += 1;
-        Box::pin(async move { Ok(tokens(&key(), self.rows)) })
+        Box::pin(async move { Ok(released(&key(), self.rows)) })
     }
 }
 
-pub fn tokens(key: &ReleaseKey, rows: RowRange) -> Vec<ReleaseToken> {
+pub fn released(key: &CoordinatorKey, rows: RowRange) -> ReleasedRows {
     let validity = proto::Validity { epoch: 1, until_ms: 1, extent: None };
-    rows.as_range().map(|row| key.sign(&job(), 0, row, Commitment::of_text("c"), validity)).collect()
+    let job = job();
+    let of = GrantedBranch { job: &job, nonce: &NONCE, branch: 0 };
+    let commitments = rows.as_range().map(|row| Commitment::of_text(&row.to_string())).collect();
+    key.release(of, rows, commitments, validity)
 }
 
 /// Returns neighbouring routes of 1000 coordinates each.

@@ -133,12 +133,8 @@ impl Coordinator {
         route: &Route,
         (endpoint, worker): &(String, WorkerId),
     ) -> Result<(CheckpointPiece, pb::SnapshotResponse)> {
-        let request = pb::SnapshotRequest {
-            job: job.to_string(),
-            shard: route.shard,
-            lease_epoch: route.lease_epoch,
-            object: object.to_owned(),
-        };
+        let lease = (job, route.shard, route.lease_epoch);
+        let request = self.release_authority().order_snapshot(worker, lease, object);
         let mut shards = self.connections().shards(endpoint, worker)?;
         let answer = timeout(PIECE_TIMEOUT, shards.snapshot(request)).await.map_err(|_| {
             ServiceError::Unavailable {

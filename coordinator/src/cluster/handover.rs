@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::cooldowns::CooldownReason;
 use super::layout::{Preparation, Standby, Unschedulable};
-use super::leases::grant;
+use super::leases::{grant, lacks_key};
 use super::membership::{Member, Membership};
 use super::ownership::OwnershipIndex;
 use super::superseded::is_any_over;
@@ -80,6 +80,7 @@ impl Cluster {
     ) -> bool {
         self.ownership.bring_up_to_date(&self.jobs);
         let concerned = self.ownership.handovers_of(worker);
+        let proved = self.proved_by(worker, process);
         let by_number: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.epoch), it)).collect();
         let Self { jobs, cooldowns, .. } = self;
         let mut is_work = false;
@@ -90,12 +91,12 @@ impl Cluster {
             for standby in standbys_of(view).filter(|it| it.worker == *worker && it.process == process) {
                 standby.is_ready = false;
                 let Some(report) = by_number.get(&(&job, standby.number)) else { continue };
-                let has_other_key = !report.key_commitment.is_empty() && report.key_commitment != key;
+                let has_other_key = lacks_key(report, &key, proved.contains(&job));
                 let reason = match report.state {
                     _ if has_other_key => CooldownReason::KeyMismatch,
                     ReportedState::Failed => CooldownReason::Failed,
                     state => {
-                        standby.is_ready = state == ReportedState::Ready && report.key_commitment == key;
+                        standby.is_ready = state == ReportedState::Ready;
                         standby.next_row = report.next_row;
                         is_work |= standby.is_ready;
                         continue;

@@ -22,6 +22,7 @@ impl Cluster {
     ) -> bool {
         let held = self.ownership.shards_of(&self.jobs, worker);
         let by_lease: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.shard, it.epoch), it)).collect();
+        let proved = self.proved_by(worker, incarnation);
         let Self { jobs, cooldowns, .. } = self;
         let mut is_work = false;
         let mut made_ready = BTreeSet::new();
@@ -30,7 +31,7 @@ impl Cluster {
             let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
             let record = &view.shards[index].record;
             let report = by_lease.get(&(&job, record.shard, record.epoch)).copied();
-            match apply_report(view, index, incarnation, report) {
+            match apply_report(view, index, incarnation, report, proved.contains(&job)) {
                 Verdict::MadeReady => drop(made_ready.insert(job)),
                 Verdict::Unchanged => {}
                 Verdict::Unclaimed => is_work = true,
@@ -100,6 +101,7 @@ fn apply_report(
     index: usize,
     incarnation: Incarnation,
     report: Option<&LeaseReport>,
+    has_proved_key: bool,
 ) -> Verdict {
     let JobView { record, shards, .. } = view;
     let shard = &mut shards[index];
@@ -115,15 +117,14 @@ fn apply_report(
         Some(_) => {}
     }
     let is_failed = report.state == ReportedState::Failed;
-    let has_other_key = report.key_commitment != record.key_commitment
-        && (report.state == ReportedState::Ready || !report.key_commitment.is_empty());
+    let has_other_key = lacks_key(report, &record.key_commitment, has_proved_key);
     match report.state {
         _ if has_other_key => Verdict::Refused(
             CooldownReason::KeyMismatch,
             ServiceError::KeyMismatch {
                 job: record.job.to_string(),
                 expected: first_bytes(&record.key_commitment),
-                actual: first_bytes(&report.key_commitment),
+                actual: named_key(report, has_proved_key),
             },
         ),
         _ if is_failed => {
@@ -141,6 +142,19 @@ fn apply_report(
         }
         _ => Verdict::Unchanged,
     }
+}
+
+/// Returns whether the worker has another key for the job, or has not proved that it has the one it names. A worker that
+/// names none may be looking for it, as long as it has nothing ready.
+pub(super) fn lacks_key(report: &LeaseReport, of_job: &[u8; 32], has_proved_key: bool) -> bool {
+    let is_proved = report.key_commitment == of_job && has_proved_key;
+    !is_proved && (report.state == ReportedState::Ready || !report.key_commitment.is_empty())
+}
+
+/// Returns the key that a worker names, in an error.
+fn named_key(report: &LeaseReport, has_proved_key: bool) -> String {
+    let named = first_bytes(&report.key_commitment);
+    if has_proved_key { named } else { format!("{named} (without a proof that the worker has it)") }
 }
 
 /// Returns enough bytes to tell two commitments apart by eye.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proto::model::{LocalAccess, WorkerPlace};
-use proto::{Incarnation, LONGEST_WORKER_BACKOFF, Result, ServiceError, WorkerId};
+use proto::{Incarnation, JobId, LONGEST_WORKER_BACKOFF, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
 /// A registered worker.
@@ -27,6 +27,10 @@ pub struct Member {
     pub is_leaving: bool,
     /// Bytes of state and rows that it goes through per second; 0 if unknown.
     pub rate: f64,
+    /// What its proofs of keys are signatures over: drawn for this registration.
+    pub challenge: [u8; 32],
+    /// The jobs whose keys it has proved to have since it registered.
+    pub proved: BTreeSet<JobId>,
 }
 
 impl Member {
@@ -105,6 +109,7 @@ impl Membership {
         endpoint: String,
         local: Option<LocalAccess>,
         incarnation: Incarnation,
+        challenge: [u8; 32],
     ) -> Result<bool> {
         if let Some(member) = self.members.get(worker)
             && member.incarnation != incarnation
@@ -122,7 +127,16 @@ impl Membership {
         let rate = 0.0;
         if let Some(member) = self.members.get(worker).filter(|member| member.incarnation == incarnation) {
             if self.is_fresh(member, now) {
-                let renewed = Member { endpoint, local, place, rate, is_leaving: false, ..member.clone() };
+                let renewed = Member {
+                    endpoint,
+                    local,
+                    place,
+                    rate,
+                    is_leaving: false,
+                    challenge,
+                    proved: BTreeSet::new(),
+                    ..member.clone()
+                };
                 self.members.insert(worker.clone(), renewed);
                 return Ok(false);
             }
@@ -139,6 +153,8 @@ impl Membership {
             is_leaving: false,
             is_unreported: self.unreported.get(worker) == Some(&incarnation),
             rate,
+            challenge,
+            proved: BTreeSet::new(),
         };
         self.members.insert(worker.clone(), member);
         Ok(true)

@@ -12,6 +12,7 @@ mod layout;
 mod leases;
 mod membership;
 mod ownership;
+mod possession;
 mod reports;
 mod served;
 mod stragglers;
@@ -31,6 +32,7 @@ pub use job_view::{CheckpointMark, JobView, ShardView};
 pub use layout::{PendingLayout, PendingShard};
 pub use membership::{Member, Membership};
 use ownership::OwnershipIndex;
+use possession::Doubts;
 pub use reports::{LeaseReport, ReportedState};
 pub use stragglers::Stragglers;
 pub use superseded::SupersededLease;
@@ -50,6 +52,7 @@ pub struct Cluster {
     jobs: BTreeMap<JobId, JobView>,
     ownership: OwnershipIndex,
     watermarks: Watermarks,
+    doubts: Doubts,
     /// The number of the next preparation. Numbers are unique across successive coordinators too: a worker may still
     /// report a preparation that an earlier coordinator requested.
     next_preparation: u64,
@@ -65,6 +68,7 @@ impl Cluster {
             jobs: BTreeMap::new(),
             ownership: OwnershipIndex::default(),
             watermarks: Watermarks::default(),
+            doubts: Doubts::default(),
             next_preparation: coordinator_epoch.saturating_mul(PREPARATIONS_PER_EPOCH),
         }
     }
@@ -131,6 +135,7 @@ impl Cluster {
     pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
         let was_member = self.members.deregister(worker, incarnation);
         if was_member {
+            self.doubts.remove(worker);
             self.cooldowns.forget_worker(worker);
         }
         was_member

@@ -30,7 +30,7 @@ pub fn authorize<M: NamedRequest>(request: Request<M>) -> Result<M, Status> {
     Ok(message)
 }
 
-/// Returns a binding and the coordinates that its tokens will be valid for; `None` means all. Fails if the caller may
+/// Returns a binding and the coordinates that its grant will be valid for; `None` means all. Fails if the caller may
 /// not bind them.
 pub fn authorize_bind(
     request: Request<pb::BindRequest>,

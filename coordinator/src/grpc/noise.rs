@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proto::model::Bind;
 use proto::pb::{self, noise_server::Noise};
-use proto::{JobId, ReleaseToken, Result};
+use proto::{JobId, Result};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
@@ -27,12 +27,8 @@ impl Noise for NoiseService {
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
         let (request, extent) = authorize_bind(request)?;
-        let tokens = async { self.0.bind_detached(Bind { extent, ..request.try_into()? }).await }.await;
-        answer(
-            tokens.map(|tokens| pb::BindResponse {
-                tokens: tokens.iter().map(ReleaseToken::to_bytes).collect(),
-            }),
-        )
+        let released = async { self.0.bind_detached(Bind { extent, ..request.try_into()? }).await }.await;
+        answer(released.map(|released| pb::BindResponse { grant: released.grant().to_bytes() }))
     }
 
     type FetchStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;

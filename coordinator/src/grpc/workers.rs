@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proto::model::JobMark;
 use proto::pb::{self, workers_server::Workers};
-use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
+use proto::{Incarnation, JobId, KeyProof, Result, ServiceError, WorkerId};
 use tonic::{Request, Response, Status};
 
 use super::answer;
@@ -31,6 +31,7 @@ impl WorkersService {
             standbys: reports(request.standbys)?,
             is_leaving: request.leaving,
             rate: request.bytes_per_second,
+            proofs: request.proofs.into_iter().map(KeyProof::try_from).collect::<Result<_>>()?,
         };
         let marks = marks?;
         let reply = self.0.heartbeat(&worker, incarnation, &heartbeat)?;
@@ -41,7 +42,7 @@ impl WorkersService {
             standbys: reply.standbys.into_iter().map(Into::into).collect(),
             draining: reply.is_draining,
             may_leave: reply.may_leave,
-            release_key: self.0.release_authority().key_for_workers(),
+            coordinator_key: self.0.release_authority().public_key().as_bytes().to_vec(),
             coordinator_ms: self.0.release_authority().now_ms(),
         })
     }

@@ -7,7 +7,7 @@ use metrics::{counter, histogram};
 use node::admission::in_flight;
 use node::process::runtime::spawn;
 use proto::model::Bind;
-use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
+use proto::{CoordinateRange, JobId, ReleasedRows, Result, ServiceError};
 use release::authority::ReleaseAuthority;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -27,8 +27,8 @@ impl Coordinator {
         Ok(routing_of(&cluster, view, Instant::now()))
     }
 
-    /// Binds rows to commitments and returns one token for each row. The binding is durable when this returns.
-    pub async fn bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
+    /// Binds rows to commitments and returns them with their grant. The binding is durable when this returns.
+    pub async fn bind(&self, bind: Bind) -> Result<ReleasedRows> {
         let began = Instant::now();
         let bound = self.try_to_bind(bind).await;
         match &bound {
@@ -39,7 +39,7 @@ impl Coordinator {
     }
 
     /// Binds in a task of its own, so that a binding is counted even if its caller disconnects.
-    pub async fn bind_detached(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
+    pub async fn bind_detached(self: &Arc<Self>, bind: Bind) -> Result<ReleasedRows> {
         self.wait_out_grace_period(&bind.job).await;
         let coordinator = self.clone();
         let call = in_flight();
@@ -50,22 +50,24 @@ impl Coordinator {
         spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
     }
 
-    async fn try_to_bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
+    async fn try_to_bind(&self, bind: Bind) -> Result<ReleasedRows> {
         ReleaseAuthority::check(&bind)?;
         let job = bind.job.clone();
         let branch = bind.branch;
         let rows = bind.rows;
         let release_authority = self.release_authority().clone();
         self.wait_out_grace_period(&job).await;
+        let nonce = self.cluster().job(&job)?.record.nonce;
         let marks = self.cluster().watermarks_to_check(&job);
         let to_check = for_release(&marks);
-        let released =
-            self.with_ledger(move |ledger| release_authority.release(ledger, &bind, &to_check)).await?;
+        let released = self
+            .with_ledger(move |ledger| release_authority.release(ledger, bind, &nonce, &to_check))
+            .await?;
         counter!(ROWS_BOUND).increment(released.newly);
         let mut cluster = self.cluster();
         cluster.confirm_watermarks(&marks);
         cluster.rows_were_bound(&job, branch, rows.end, released.newly);
-        Ok(released.tokens)
+        Ok(released.rows)
     }
 }
 

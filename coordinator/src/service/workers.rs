@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use node::process::rng;
 use proto::model::{JobMark, LeaseGrant, Register};
-use proto::{Incarnation, JobId, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
+use proto::{Incarnation, JobId, KeyProof, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
 use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
@@ -21,6 +22,7 @@ pub struct Heartbeat {
     pub is_leaving: bool,
     /// Bytes of state and rows that the worker goes through per second; 0 if unknown.
     pub rate: f64,
+    pub proofs: Vec<KeyProof>,
 }
 
 /// The reply to a heartbeat.
@@ -38,13 +40,14 @@ impl Coordinator {
     /// Registers a worker. Fails if its versions differ or another process holds its name.
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
         check_versions(&request)?;
+        let challenge = *rng::nonce().map_err(ServiceError::internal)?.as_bytes();
         let Register { worker, endpoint, local, incarnation, marks, draining, place, .. } = request;
         // Before its leases count as reported, so that nothing is bound before its watermarks are known.
         self.accept_watermarks(&worker, &marks);
         {
             let mut cluster = self.cluster();
             let now = Instant::now();
-            if cluster.members.register(now, &worker, endpoint.clone(), local, incarnation)? {
+            if cluster.members.register(now, &worker, endpoint.clone(), local, incarnation, challenge)? {
                 cluster.reset_readiness(&worker);
             }
             if let Some(member) = cluster.members.member_mut(&worker) {
@@ -58,6 +61,7 @@ impl Coordinator {
             coordinator_epoch: self.epoch(),
             heartbeat_ms: self.settings().heartbeat.as_millis() as u64,
             lease_ttl_ms: self.lease_ttl().as_millis() as u64,
+            challenge: challenge.to_vec(),
         })
     }
 
@@ -69,7 +73,13 @@ impl Coordinator {
         heartbeat: &Heartbeat,
     ) -> Result<HeartbeatReply> {
         let now = Instant::now();
+        // Checked outside of the lock: after a start, all workers prove what they have.
+        let open = self.cluster().open_proofs(worker, &heartbeat.proofs);
+        let checked = open.map(|open| open.check(worker, &incarnation));
         let mut cluster = self.cluster();
+        if let Some(checked) = checked {
+            cluster.settle_proofs(worker, incarnation, checked)?;
+        }
         cluster.members.record_heartbeat(now, worker, incarnation)?;
         let mut is_work = false;
         if let Some(member) = cluster.members.member_mut(worker) {

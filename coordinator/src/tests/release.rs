@@ -7,8 +7,8 @@ async fn a_row_is_bound_to_one_commitment() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
-    let tokens = coordinator.bind(bind(0..3, "x")).await.unwrap();
-    assert_eq!(coordinator.bind(bind(0..3, "x")).await.unwrap(), tokens);
+    let released = coordinator.bind(bind(0..3, "x")).await.unwrap();
+    assert_eq!(coordinator.bind(bind(0..3, "x")).await.unwrap(), released);
     let error = coordinator.bind(bind(2..4, "y")).await.unwrap_err();
     assert!(matches!(error, ServiceError::AlreadyBound { row: 2, .. }), "{error}");
     // All or none: row 3 stayed free.
@@ -25,20 +25,33 @@ async fn a_row_is_bound_to_one_commitment() {
     ));
 }
 
+/// Checks the token of `rows`, used for the rows `asked`, as a worker does.
+fn is_good(
+    coordinator: &Coordinator,
+    released: &ReleasedRows,
+    rows: RowRange,
+    asked: RowRange,
+) -> Result<()> {
+    let job = job();
+    let nonce = coordinator.cluster().job(&job)?.record.nonce;
+    let of = GrantedBranch { job: &job, nonce: &nonce, branch: 0 };
+    released.token(rows)?.verify(&coordinator.release_authority().public_key(), of, asked)
+}
+
 #[tokio::test]
-async fn tokens_are_good_under_the_key_that_workers_get() {
+async fn grants_are_good_under_the_key_that_workers_get() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
-    let tokens = coordinator.bind(bind(2..4, "x")).await.unwrap();
-    let key = ReleaseKey::try_from_bytes(&coordinator.release_authority().key_for_workers()).unwrap();
-    key.verify(&job(), 0, 2, &tokens[0]).unwrap();
-    key.verify(&job(), 0, 3, &tokens[1]).unwrap();
-    assert!(key.verify(&job(), 0, 3, &tokens[0]).is_err());
+    let released = coordinator.bind(bind(2..4, "x")).await.unwrap();
+    let [second, third] = [2..3, 3..4].map(RowRange::from);
+    assert_eq!(is_good(&coordinator, &released, second, second), Ok(()));
+    assert_eq!(is_good(&coordinator, &released, third, third), Ok(()));
+    assert!(is_good(&coordinator, &released, second, third).is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn bindings_outlive_the_coordinator_and_tokens_do_not() {
+async fn bindings_outlive_the_coordinator_and_grants_do_not() {
     let folder = TempDir::new().unwrap();
     let first = open(&folder);
     first.create_job(create(4096, 1)).await.unwrap();
@@ -49,10 +62,10 @@ async fn bindings_outlive_the_coordinator_and_tokens_do_not() {
     assert!(second.epoch() > epoch);
     assert_eq!(second.job_message(&job()).unwrap().rows_bound, 2);
     assert!(matches!(second.bind(bind(1..2, "y")).await, Err(ServiceError::AlreadyBound { .. })));
-    let key = ReleaseKey::try_from_bytes(&second.release_authority().key_for_workers()).unwrap();
-    assert!(key.verify(&job(), 0, 0, &old[0]).is_err());
+    let row = RowRange { start: 0, end: 1 };
+    assert!(is_good(&second, &old, row, row).is_err());
     let new = second.bind(bind(0..2, "x")).await.unwrap();
-    key.verify(&job(), 0, 0, &new[0]).unwrap();
+    assert_eq!(is_good(&second, &new, row, row), Ok(()));
 }
 
 #[tokio::test]

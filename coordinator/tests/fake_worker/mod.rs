@@ -7,16 +7,25 @@ use std::time::Duration;
 
 use checkpoint_store::{CheckpointKey, CheckpointStore, ShardHeader};
 use client::Connections;
+use ed25519_dalek::{Signer, SigningKey};
 use proto::model::{FetchSlice, LeaseGrant};
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
-use proto::{ElementType, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, chunk_of};
+use proto::{
+    CoordinatorPublicKey, ElementType, GrantedBranch, Incarnation, PROTOCOL_VERSION, PossessionChallenge,
+    Result, ServiceError, SignedSnapshot, WorkerId, chunk_of,
+};
 use tokio::net::TcpListener;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-pub const KEY: [u8; 32] = [7; 32];
+/// The commitment to a key, and what signs under it.
+pub const KEY: [u8; 32] = [
+    234, 74, 108, 99, 226, 156, 82, 10, 190, 245, 80, 123, 19, 46, 197, 249, 149, 71, 118, 174, 190, 190,
+    123, 146, 66, 30, 234, 105, 20, 70, 210, 44,
+];
+const KEY_SEED: [u8; 32] = [7; 32];
 
 pub fn value(row: u64, coordinate: u64) -> f32 {
     (row * 100_000 + coordinate) as f32
@@ -39,7 +48,9 @@ fn status(grant: LeaseGrant) -> pb::LeaseStatus {
 struct Leases {
     grants: Vec<LeaseGrant>,
     standbys: Vec<LeaseGrant>,
-    key: Option<ReleaseKey>,
+    key: Option<CoordinatorPublicKey>,
+    /// Of the newest registration.
+    challenge: [u8; 32],
 }
 
 #[derive(Clone)]
@@ -83,7 +94,10 @@ impl FakeWorker {
             match workers.heartbeat(self.heartbeat()).await.map_err(ServiceError::from) {
                 Ok(answer) => self.take(answer.into_inner()),
                 Err(ServiceError::MustRegister { .. }) => {
-                    let _refused_for_now = workers.register(self.registration()).await;
+                    if let Ok(terms) = workers.register(self.registration()).await {
+                        let challenge = terms.into_inner().challenge.try_into().unwrap();
+                        self.leases.lock().unwrap().challenge = challenge;
+                    }
                 }
                 Err(_away) => {}
             }
@@ -108,10 +122,24 @@ impl FakeWorker {
         pb::HeartbeatRequest {
             worker: self.name.clone(),
             incarnation: self.incarnation.to_vec(),
+            proofs: self.grants().iter().chain(&standbys).map(|grant| self.prove(grant)).collect(),
             leases: self.grants().into_iter().map(status).collect(),
             standbys: standbys.into_iter().map(status).collect(),
             ..pb::HeartbeatRequest::default()
         }
+    }
+
+    fn prove(&self, grant: &LeaseGrant) -> pb::KeyProof {
+        let asked = PossessionChallenge {
+            challenge: &self.leases.lock().unwrap().challenge,
+            worker: &WorkerId::new(&*self.name).unwrap(),
+            incarnation: &Incarnation(self.incarnation),
+            job: &grant.job,
+            job_nonce: &grant.job_nonce,
+        };
+        let signature =
+            SigningKey::from_bytes(&KEY_SEED).sign(asked.signed_text().as_bytes()).to_bytes().to_vec();
+        pb::KeyProof { job: grant.job.to_string(), signature }
     }
 
     fn take(&self, answer: pb::HeartbeatResponse) {
@@ -120,8 +148,9 @@ impl FakeWorker {
         };
         let grants = decode(answer.grants);
         let standbys = decode(answer.standbys);
-        let key = ReleaseKey::try_from_bytes(&answer.release_key).ok();
-        *self.leases.lock().unwrap() = Leases { grants, standbys, key };
+        let key = CoordinatorPublicKey::from_slice(&answer.coordinator_key).ok();
+        let mut leases = self.leases.lock().unwrap();
+        *leases = Leases { grants, standbys, key, challenge: leases.challenge };
     }
 
     fn lease(&self, job: &str, shard: u32, epoch: u64) -> Result<LeaseGrant> {
@@ -136,11 +165,12 @@ impl FakeWorker {
     }
 
     fn chunks(&self, request: &FetchSlice) -> Result<Vec<Result<pb::Chunk, Status>>> {
-        self.lease(request.job.as_str(), request.shard, request.lease_epoch)?;
-        let key = self.leases.lock().unwrap().key.clone().ok_or(ServiceError::Draining)?;
+        let lease = self.lease(request.job.as_str(), request.shard, request.lease_epoch)?;
+        let key = self.key()?;
+        let of = GrantedBranch { job: &request.job, nonce: &lease.job_nonce, branch: request.branch };
+        request.token.verify(&key, of, request.rows)?;
         let mut chunks = Vec::new();
-        for (row, token) in request.rows.as_range().zip(&request.tokens) {
-            key.verify(&request.job, request.branch, row, token)?;
+        for row in request.rows.as_range() {
             for start in request.range.as_range().step_by(300) {
                 let values = start..(start + 300).min(request.range.end);
                 let bytes: Vec<u8> = values.flat_map(|at| value(row, at).to_le_bytes()).collect();
@@ -150,13 +180,18 @@ impl FakeWorker {
         Ok(chunks)
     }
 
+    fn key(&self) -> Result<CoordinatorPublicKey> {
+        self.leases.lock().unwrap().key.ok_or(ServiceError::Draining)
+    }
+
     async fn store_piece(&self, request: pb::SnapshotRequest) -> Result<pb::SnapshotResponse> {
         if self.fails_snapshots.load(Ordering::Relaxed) {
             return Err(ServiceError::Store { reason: "the disk is full".into() });
         }
-        let lease = self.lease(&request.job, request.shard, request.lease_epoch)?;
+        let order = SignedSnapshot::try_from(request)?.verify(&self.key()?)?;
+        let lease = self.lease(order.job.as_str(), order.shard, order.lease_epoch)?;
         let header = ShardHeader {
-            job: request.job,
+            job: order.job.to_string(),
             branch: lease.branch(),
             plan_digest: lease.plan_digest,
             key_commitment: lease.key_commitment,
@@ -170,7 +205,7 @@ impl FakeWorker {
         let state = vec![0.5; lease.range.len().div_ceil(512) as usize];
         let store = CheckpointStore::open(&lease.store_url)?;
         let key = CheckpointKey::new(&[5; 32]);
-        let written = store.write_shard(&request.object, header, &key, (state, vec![])).await?;
+        let written = store.write_shard(&order.object, header, &key, (state, vec![])).await?;
         let bytes = written.bytes;
         let sha256 = written.sha256.to_vec();
         Ok(pb::SnapshotResponse { next_row: 3, bytes, sha256, ..pb::SnapshotResponse::default() })

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use client::Routing;
 use prost::Message;
 use proto::{
-    ChunkHead, ReleaseToken, ServiceError,
+    ChunkHead, ServiceError,
     model::{Bind, CheckpointPiece, CreateJob, Fetch, FetchSlice, LeaseGrant, Register},
     pb,
 };
@@ -138,6 +138,12 @@ fn fetch() -> Vec<Vec<u8>> {
     vec![request.encode_to_vec()]
 }
 
+fn release_token() -> pb::ReleaseToken {
+    let numbers = [3u64, 5, 1, 1_000].map(u64::to_le_bytes);
+    let grant = [&numbers.concat()[..], &[4; 64]].concat();
+    pb::ReleaseToken { grant, commitments: vec![vec![3; 32]; 2], path: vec![vec![6; 32]] }
+}
+
 fn slice() -> Vec<Vec<u8>> {
     let request = pb::FetchSliceRequest {
         job: "job-1".into(),
@@ -146,7 +152,7 @@ fn slice() -> Vec<Vec<u8>> {
         lease_epoch: 7,
         rows: rows(),
         range: range(),
-        tokens: vec![vec![4; ReleaseToken::BYTES]; 2],
+        token: Some(release_token()),
         deadline_ms: 9,
         element_type: 1,
         region: vec![5; 16],

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use prost::Message;
-use proto::{Incarnation, JobId, WorkerId, model::PlacementHint, pb};
+use proto::{Incarnation, JobId, KeyProof, WorkerId, model::PlacementHint, pb};
 
 use super::messages::range;
 use crate::{
@@ -44,6 +44,7 @@ fn heartbeat_seeds() -> Vec<Vec<u8>> {
         standbys: vec![lease(pb::LeaseState::Restoring, 1e300)],
         leaving: true,
         bytes_per_second: 1e9,
+        proofs: vec![pb::KeyProof { job: "job-1".into(), signature: vec![8; 64] }],
     };
     vec![request.encode_to_vec()]
 }
@@ -54,6 +55,9 @@ fn heartbeat(bytes: &[u8]) -> String {
     let process = WorkerId::new(&*request.worker).is_ok()
         && Incarnation::try_from(request.incarnation.as_slice()).is_ok();
     let mut said = format!("{process}");
+    for proof in request.proofs.iter().take(4) {
+        let _ = KeyProof::try_from(proof.clone()).map(|it| assert_eq!(pb::KeyProof::from(it), *proof));
+    }
     for status in request.leases.into_iter().chain(request.standbys).take(4) {
         let report = LeaseReport::try_from(status.clone());
         let _ = format!("{report:?}");
@@ -155,7 +159,7 @@ const NAMED: [fn(&[u8]) -> String; 16] = each![
     GetReportRequest.job: JobId,
     GetRoutingRequest.job: JobId,
     GetJobPlanRequest.job: JobId,
-    SnapshotRequest.job: JobId,
+    SnapshotOrder.job: JobId,
     DeregisterRequest.worker: WorkerId,
     DrainWorkerRequest.worker: WorkerId,
 ];
@@ -164,7 +168,15 @@ fn named_seeds() -> Vec<Vec<u8>> {
     let job = || "job-1".to_owned();
     let worker = || "worker-1".to_owned();
     let cursor = pb::ResumeJobRequest { job: job(), cursor: vec![1; 90], replay: true };
-    let snapshot = pb::SnapshotRequest { job: job(), shard: 1, lease_epoch: 7, object: "job-1/1".into() };
+    let snapshot = pb::SnapshotOrder {
+        worker: worker(),
+        job: job(),
+        shard: 1,
+        lease_epoch: 7,
+        object: "job-1/1".into(),
+        coordinator_epoch: 2,
+        until_ms: 60_000,
+    };
     let seeds = [
         (0, pb::GetJobRequest { job: job() }.encode_to_vec()),
         (5, pb::ListEntriesRequest { job: job(), first: 3, most: 9 }.encode_to_vec()),

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use prost::Message;
 use proto::{
-    Commitment, CoordinateRange, ElementType, FrameReader, JobId, ReleaseKey, ReleaseToken, ServiceError,
-    Validity, chunk_of, frame_head, pb,
+    Commitment, CoordinateRange, CoordinatorKey, CoordinatorPublicKey, ElementType, FrameReader,
+    GrantedBranch, JobId, Nonce, ReleaseToken, RowRange, ServiceError, Validity, chunk_of, frame_head, pb,
 };
 use tonic::{Code, Status, metadata::MetadataValue};
 
@@ -68,29 +68,38 @@ fn frames(bytes: &[u8]) -> String {
     format!("{} {last}", whole.len().min(4))
 }
 
+const NONCE: Nonce = Nonce::from_bytes([5; 32]);
+const ROWS: RowRange = RowRange { start: 3, end: 5 };
+
+fn coordinator_key() -> CoordinatorKey {
+    CoordinatorKey::new(&[1; 32])
+}
+
 fn token_seeds() -> Vec<Vec<u8>> {
-    let key = ReleaseKey::new([1; 32]);
-    let commitment = Commitment::of_text("c");
+    let Ok(job) = JobId::new("job-1") else { return Vec::new() };
+    let of = GrantedBranch { job: &job, nonce: &NONCE, branch: 0 };
     let extent = CoordinateRange { start: 0, end: 512 };
-    let signed = |extent| {
+    let signed = |bound: RowRange, extent| {
+        let commitments = bound.as_range().map(|row| Commitment::of_text(&row.to_string())).collect();
         let validity = Validity { epoch: 1, until_ms: 1_000, extent };
-        let job = JobId::new("job-1").map(|job| key.sign(&job, 0, 3, commitment, validity).to_bytes());
-        job.unwrap_or_default()
+        let token = coordinator_key().release(of, bound, commitments, validity).token(ROWS);
+        token.map(|token| pb::ReleaseToken::from(token).encode_to_vec()).unwrap_or_default()
     };
-    vec![signed(None), signed(Some(extent)), vec![0; ReleaseToken::BYTES]]
+    vec![signed(ROWS, None), signed(RowRange { start: 0, end: 9 }, Some(extent)), vec![0; 150]]
 }
 
 /// Only tokens that were signed are accepted.
 fn token(bytes: &[u8]) -> String {
     let good = &token_seeds()[..2];
     let Ok(job) = JobId::new("job-1") else { return String::new() };
-    let key = ReleaseKey::try_from_bytes(&[1; 32]).unwrap_or_else(|_| ReleaseKey::new([0; 32]));
-    let _ = ReleaseKey::try_from_bytes(bytes).map(|key| format!("{key:?}"));
-    match ReleaseToken::try_from(bytes) {
+    let of = GrantedBranch { job: &job, nonce: &NONCE, branch: 0 };
+    let _ = CoordinatorPublicKey::from_slice(bytes).map(|key| format!("{key:?}"));
+    let Ok(message) = pb::ReleaseToken::decode(bytes) else { return "no message".into() };
+    match ReleaseToken::try_from(message) {
         Ok(token) => {
-            assert_eq!(token.to_bytes(), bytes);
-            let is_good = key.verify(&job, 0, 3, &token).is_ok();
-            assert_eq!(is_good, good.iter().any(|good| good == bytes), "an unsigned token was accepted");
+            let is_good = token.verify(&coordinator_key().public(), of, ROWS).is_ok();
+            let again = pb::ReleaseToken::from(token).encode_to_vec();
+            assert_eq!(is_good, good.contains(&again), "an unsigned token was accepted");
             format!("token {is_good}")
         }
         Err(error) => words(error),

@@ -1,7 +1,7 @@
 //! The shards of a worker, as the coordinator last granted them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::{
     generation_spec::GenerationSpec,
     keyring::Keyring,
+    known_signatures::KnownSignatures,
     limits::Limits,
     metric_definitions as metric,
     producer::produce_rows,
@@ -26,6 +27,8 @@ use crate::{
 };
 
 mod status;
+
+pub use status::Registration;
 
 /// Job, shard, and the epoch or the number of a preparation: a worker may hold a shard of one layout beside the shard
 /// of that number of the next.
@@ -57,9 +60,13 @@ pub struct Grants {
 pub struct Leases {
     table: Mutex<LeaseTable>,
     keyring: Keyring,
+    /// The proofs of keys that were signed, by challenge and job.
+    proofs: Mutex<HashMap<([u8; 32], JobId), [u8; 64]>>,
     /// The release log on this worker's own disk.
     pub release_log: Arc<ReleaseLog>,
     pub limits: Arc<Limits>,
+    /// The signatures that were checked before.
+    pub known_signatures: Arc<KnownSignatures>,
 }
 
 impl std::fmt::Debug for Leases {
@@ -79,7 +86,14 @@ impl Leases {
         let shards = BTreeMap::new();
         let standbys = BTreeMap::new();
         let table = LeaseTable { shards, standbys, verifier: None, valid_until: Instant::now() };
-        Arc::new(Self { table: Mutex::new(table), keyring, release_log, limits: Arc::new(limits) })
+        Arc::new(Self {
+            table: Mutex::new(table),
+            keyring,
+            release_log,
+            limits: Arc::new(limits),
+            known_signatures: Arc::default(),
+            proofs: Mutex::default(),
+        })
     }
 
     fn table(&self) -> MutexGuard<'_, LeaseTable> {
@@ -207,6 +221,13 @@ impl Leases {
         }
         let verifier = table.verifier.clone().ok_or_else(not_owner)?;
         Ok((found.clone(), verifier))
+    }
+
+    /// Returns the verifier of what the coordinator signed.
+    pub fn verifier(&self) -> Result<TokenVerifier> {
+        let unknown =
+            || ServiceError::Unavailable { what: "the coordinator's key (no word from it yet)".into() };
+        self.table().verifier.clone().ok_or_else(unknown)
     }
 
     /// Returns the error for a request for a branch that the job has left; `None` where it has not, as far as is known here.

@@ -1,14 +1,33 @@
 //! Reports on the shards: to the coordinator with each heartbeat, and to Prometheus.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
-use proto::pb;
+use noise_kernel::JobKey;
+use proto::{Incarnation, JobId, KeyProof, Nonce, PossessionChallenge, WorkerId, pb};
 
 use super::Leases;
 use crate::{
     metric_definitions as metric,
     shard::{Phase, Shard},
 };
+
+/// What proofs of keys are signatures over, beside the job.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration<'a> {
+    pub worker: &'a WorkerId,
+    pub incarnation: &'a Incarnation,
+    /// The bytes that the coordinator drew for it.
+    pub challenge: &'a [u8; 32],
+}
+
+impl Registration<'_> {
+    fn prove(&self, key: &JobKey, job: &JobId, job_nonce: &Nonce) -> [u8; 64] {
+        let Self { worker, incarnation, challenge } = *self;
+        let asked = PossessionChallenge { challenge, worker, incarnation, job, job_nonce };
+        key.prove_possession(asked.signed_text().as_bytes())
+    }
+}
 
 impl Leases {
     /// Returns the status of the leases.
@@ -29,6 +48,32 @@ impl Leases {
             status
         };
         shards.iter().map(status).collect()
+    }
+
+    /// Returns the proofs that this worker has the keys of the jobs whose shards it reports on. Of a job whose key it does
+    /// not have there is none: the status says why.
+    pub fn key_proofs(&self, registration: &Registration<'_>) -> Vec<pb::KeyProof> {
+        let table = self.table();
+        let shards = table.shards.values().chain(table.standbys.values());
+        let jobs: BTreeMap<JobId, (Nonce, [u8; 32])> = shards
+            .map(|shard| (shard.job().clone(), (shard.grant().job_nonce, shard.grant().key_commitment)))
+            .collect();
+        drop(table);
+        let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        // Signed once for a registration; a job that comes back later may have another key.
+        proofs.retain(|(challenge, job), _| challenge == registration.challenge && jobs.contains_key(job));
+        let sign = |job: &JobId, nonce: &Nonce, commitment: &[u8; 32]| {
+            let key = self.keyring.key(job).ok().filter(|key| key.commitment() == *commitment)?;
+            Some(registration.prove(&key, job, nonce))
+        };
+        let prove = |(job, (nonce, commitment)): (&JobId, &(Nonce, [u8; 32]))| {
+            let of = (*registration.challenge, job.clone());
+            let known = proofs.get(&of).copied();
+            let signature = known.or_else(|| sign(job, nonce, commitment))?;
+            proofs.insert(of, signature);
+            Some(KeyProof { job: job.clone(), signature }.into())
+        };
+        jobs.iter().filter_map(prove).collect()
     }
 
     fn status_of(&self, shard: &Shard) -> pb::LeaseStatus {

@@ -13,7 +13,8 @@ use std::{
 
 use node::{net::backoff::Backoff, process::readiness::Readiness};
 use proto::{
-    Incarnation, JobId, MAX_MARKS_PER_MESSAGE, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
+    CoordinatorPublicKey, Incarnation, JobId, MAX_MARKS_PER_MESSAGE, PROTOCOL_VERSION, Result, ServiceError,
+    WorkerId,
     model::{LeaseGrant, LocalAccess, WorkerPlace},
     pb,
 };
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    leases::{Grants, Leases, PlanSource},
+    leases::{Grants, Leases, PlanSource, Registration},
     token_verifier::TokenVerifier,
 };
 use coordinator_client::Client;
@@ -146,20 +147,29 @@ async fn session(
         Ok(terms) => terms,
         Err(error) => return SessionEnd::Failed(error),
     };
+    let challenge: [u8; 32] = match terms.challenge.as_slice().try_into() {
+        Ok(challenge) => challenge,
+        Err(_) => {
+            let found = format!("{} bytes", terms.challenge.len());
+            return SessionEnd::Failed(ServiceError::invalid("challenge", found, "32 bytes"));
+        }
+    };
     let every = Duration::from_millis(terms.heartbeat_ms);
     let ttl = Duration::from_millis(terms.lease_ttl_ms);
     loop {
         let began = Instant::now();
         let is_leaving = shutdown.is_cancelled();
-        let outcome = match tokio::time::timeout(ttl, heartbeat(&mut client, context, is_leaving, ttl)).await
-        {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => return SessionEnd::Failed(error),
-            Err(_) => {
-                let what = format!("the coordinator (silent for {ttl:?})");
-                return SessionEnd::Failed(ServiceError::Unavailable { what });
-            }
-        };
+        let outcome =
+            match tokio::time::timeout(ttl, heartbeat(&mut client, context, &challenge, is_leaving, ttl))
+                .await
+            {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(error)) => return SessionEnd::Failed(error),
+                Err(_) => {
+                    let what = format!("the coordinator (silent for {ttl:?})");
+                    return SessionEnd::Failed(ServiceError::Unavailable { what });
+                }
+            };
         if is_leaving && outcome.may_leave {
             return SessionEnd::MayLeave;
         }
@@ -217,11 +227,13 @@ struct HeartbeatOutcome {
 async fn heartbeat(
     client: &mut Client,
     context: SessionContext<'_>,
+    challenge: &[u8; 32],
     is_leaving: bool,
     ttl: Duration,
 ) -> Result<HeartbeatOutcome> {
     let SessionContext { member, leases, plans, draining } = context;
     let requested_at = Instant::now();
+    let registration = Registration { worker: &member.worker, incarnation: &member.incarnation, challenge };
     let marks = leases.release_log.unreported();
     let reported = marks.clone();
     let request = pb::HeartbeatRequest {
@@ -232,6 +244,7 @@ async fn heartbeat(
         standbys: leases.standby_status(),
         leaving: is_leaving,
         bytes_per_second: leases.limits.throughput.rate(),
+        proofs: leases.key_proofs(&registration),
     };
     let response = client.heartbeat(request).await?.into_inner();
     let grants = |grants: Vec<pb::LeaseGrant>| -> Result<Vec<_>> {
@@ -239,12 +252,13 @@ async fn heartbeat(
     };
     let granted = Grants { leases: grants(response.grants)?, standbys: grants(response.standbys)? };
     leases.release_log.mark_reported(&reported);
-    let key = ReleaseKey::try_from_bytes(&response.release_key)?;
+    let key = CoordinatorPublicKey::from_slice(&response.coordinator_key)?;
     let verifier = TokenVerifier {
         key,
         epoch: response.coordinator_epoch,
         coordinator_ms: response.coordinator_ms,
         requested_at,
+        known: leases.known_signatures.clone(),
     };
     let branches = granted.leases.iter().map(|grant| (grant.job.clone(), grant.branch())).collect();
     // Before anything is served under them: an older coordinator or branch is refused here.

@@ -11,7 +11,7 @@ async fn a_key_ends_with_the_last_shard_of_its_job() {
     let keyring = Keyring::new(None, Some(dir.path().to_owned()));
     let leases = Leases::new(keyring, ReleaseLog::open(None).unwrap().into(), limits());
     let regions = Regions::new(CpuPool::new(1).unwrap(), 0);
-    let service = NoiseService::new(leases.clone(), regions, proto::MIN_CHUNK_BYTES);
+    let service = NoiseService::new(worker_id(), leases.clone(), regions, proto::MIN_CHUNK_BYTES);
     let worker = Worker { leases, service };
     let plans: Arc<dyn PlanSource> = Arc::new(ThePlan);
     for is_cleared in [true, false] {

@@ -13,8 +13,8 @@ use node::process::cpu_pool::CpuPool;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{
-    Commitment, CoordinateRange, ElementType, JobId, Lineage, Nonce, ReleaseKey, ReleaseToken, Result,
-    RowRange, Validity,
+    Commitment, CoordinateRange, CoordinatorKey, ElementType, GrantedBranch, JobId, Lineage, Nonce,
+    ReleaseToken, Result, RowRange, Validity, WorkerId,
     model::{CheckpointPiece, FetchSlice, LeaseGrant},
 };
 use tokio::time::Instant;
@@ -107,21 +107,33 @@ pub fn grant() -> LeaseGrant {
     }
 }
 
-fn release_key() -> ReleaseKey {
-    ReleaseKey::new([3; 32])
+fn worker_id() -> WorkerId {
+    WorkerId::new("w").unwrap()
+}
+
+fn coordinator_key() -> CoordinatorKey {
+    CoordinatorKey::new(&[3; 32])
 }
 
 fn verifier() -> TokenVerifier {
     TokenVerifier {
-        key: release_key(),
+        key: coordinator_key().public(),
         epoch: VALIDITY.epoch,
         coordinator_ms: 0,
         requested_at: Instant::now(),
+        known: Arc::default(),
     }
 }
 
+fn signed_by(key: &CoordinatorKey, rows: RowRange) -> ReleaseToken {
+    let job = job();
+    let of = GrantedBranch { job: &job, nonce: &NONCE, branch: 0 };
+    let commitments = rows.as_range().map(|row| Commitment::of_text(&format!("step {row}"))).collect();
+    key.release(of, rows, commitments, VALIDITY).token(rows).unwrap()
+}
+
 fn token(row: u64) -> ReleaseToken {
-    release_key().sign(&job(), 0, row, Commitment::of_text("step"), VALIDITY)
+    signed_by(&coordinator_key(), RowRange { start: row, end: row + 1 })
 }
 
 pub fn request(row: u64) -> FetchSlice {
@@ -132,7 +144,7 @@ pub fn request(row: u64) -> FetchSlice {
         lease_epoch: EPOCH,
         rows: RowRange { start: row, end: row + 1 },
         range: RANGE,
-        tokens: vec![token(row)],
+        token: token(row),
         deadline_ms: Some(20_000),
         element: ElementType::F32,
         target: None,
@@ -154,6 +166,7 @@ impl Worker {
         let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(release_log), limits());
         let worker = Self {
             service: NoiseService::new(
+                worker_id(),
                 leases.clone(),
                 Regions::new(CpuPool::new(1).unwrap(), 0),
                 proto::MIN_CHUNK_BYTES,

@@ -53,12 +53,22 @@ async fn nothing_is_served_after_the_lease() {
 #[tokio::test]
 async fn every_row_needs_its_own_token() {
     let worker = Worker::with(grant(), Duration::ZERO);
-    let other = ReleaseKey::new([4; 32]).sign(&job(), 0, 1, Commitment::of_text("step"), VALIDITY);
-    assert_eq!(worker.refused(FetchSlice { tokens: vec![other], ..request(1) }), "not_bound");
-    assert_eq!(worker.refused(FetchSlice { tokens: vec![token(0)], ..request(1) }), "not_bound");
     let rows = RowRange { start: 1, end: 3 };
-    let last = FetchSlice { rows, tokens: vec![token(1), token(1)], ..request(1) };
-    assert_eq!(worker.refused(last), "not_bound");
+    let good = signed_by(&coordinator_key(), rows);
+    assert!(worker.service.fetch_slice(FetchSlice { rows, token: good.clone(), ..request(1) }).is_ok());
+    // All that a worker is sent is the public key.
+    let by_worker = CoordinatorKey::new(coordinator_key().public().as_bytes());
+    for key in [by_worker, CoordinatorKey::new(&[4; 32])] {
+        let other = signed_by(&key, RowRange { start: 1, end: 2 });
+        assert_eq!(worker.refused(FetchSlice { token: other, ..request(1) }), "not_bound");
+    }
+    assert_eq!(worker.refused(FetchSlice { token: token(0), ..request(1) }), "not_bound");
+    let mut last = good.clone();
+    last.commitments[1] = good.commitments[0];
+    assert_eq!(worker.refused(FetchSlice { rows, token: last, ..request(1) }), "not_bound");
+    let mut longer = token(1);
+    longer.commitments.push(good.commitments[1]);
+    assert_eq!(worker.refused(FetchSlice { rows, token: longer, ..request(1) }), "not_bound");
 }
 
 #[tokio::test]

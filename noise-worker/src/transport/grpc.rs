@@ -4,7 +4,6 @@ use std::{pin::Pin, sync::Arc};
 
 use futures::{Stream, StreamExt};
 use proto::{
-    JobId, ServiceError,
     model::FetchSlice,
     pb::{self, shards_server},
 };
@@ -34,9 +33,7 @@ impl shards_server::Shards for Shards {
         &self,
         request: Request<pb::SnapshotRequest>,
     ) -> Result<Response<pb::SnapshotResponse>, Status> {
-        let pb::SnapshotRequest { job, shard, lease_epoch, object } = request.into_inner();
-        let job = JobId::new(job).map_err(ServiceError::from)?;
-        let taken = self.0.snapshot(&job, shard, lease_epoch, &object).await?;
+        let taken = self.0.obey(&request.into_inner().try_into()?).await?;
         Ok(Response::new(pb::SnapshotResponse {
             next_row: taken.next_row,
             bytes: taken.written.bytes,

@@ -24,7 +24,7 @@ pub struct Bind {
     pub rows: RowRange,
     /// One commitment for each row.
     pub commitments: Vec<Commitment>,
-    /// The coordinates that the caller's tokens will be valid for; `None` for all.
+    /// The coordinates that the caller's grant will be valid for; `None` for all.
     pub extent: Option<CoordinateRange>,
 }
 
@@ -86,8 +86,8 @@ pub struct FetchSlice {
     pub rows: RowRange,
     /// The coordinates, within the shard.
     pub range: CoordinateRange,
-    /// One token for each row.
-    pub tokens: Vec<ReleaseToken>,
+    /// The proof that the rows are bound.
+    pub token: ReleaseToken,
     /// The time that the caller waits, in milliseconds; `None` for the service's own limit.
     pub deadline_ms: Option<u64>,
     /// The type that values are sent as.
@@ -122,7 +122,8 @@ impl TryFrom<pb::FetchSliceRequest> for FetchSlice {
     type Error = ServiceError;
     fn try_from(request: pb::FetchSliceRequest) -> Result<Self> {
         let rows = RowRange::try_from(request.rows)?;
-        let tokens = one_each("tokens", request.tokens, rows)?;
+        let mut token = request.token.ok_or_else(|| ServiceError::missing("token"))?;
+        token.commitments = one_each("token.commitments", token.commitments, rows)?;
         Ok(Self {
             job: JobId::new(request.job)?,
             branch: request.branch,
@@ -130,7 +131,7 @@ impl TryFrom<pb::FetchSliceRequest> for FetchSlice {
             lease_epoch: request.lease_epoch,
             rows,
             range: request.range.try_into()?,
-            tokens: tokens.iter().map(|t| ReleaseToken::try_from(t.as_slice())).collect::<Result<_>>()?,
+            token: token.try_into()?,
             deadline_ms: (request.deadline_ms > 0).then_some(request.deadline_ms),
             element: request.element_type.try_into()?,
             target: Target::of(&request.region, request.slot)?,

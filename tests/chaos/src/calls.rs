@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::FetchRequest;
-use proto::{Commitment, CoordinateRange, JobId, ReleaseToken, Result, RowRange, ServiceError};
+use proto::{Commitment, CoordinateRange, JobId, ReleasedRows, Result, RowRange, ServiceError};
 use tokio::time::{Instant, timeout};
 
 use crate::{Session, cases::DIMENSION};
@@ -23,10 +23,10 @@ pub async fn bind(
     branch: u64,
     row: u64,
     commitment: Commitment,
-) -> Result<ReleaseToken> {
+) -> Result<ReleasedRows> {
     let binding = [commitment];
     let bound = session.client.bind(job, branch, RowRange { start: row, end: row + 1 }, &binding);
-    in_time(bound).await?.pop().ok_or_else(|| ServiceError::internal("no token"))
+    in_time(bound).await
 }
 
 /// The whole row.

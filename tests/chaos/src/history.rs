@@ -7,7 +7,7 @@ use std::{
 };
 
 use ledger::Ledger;
-use proto::{Commitment, JobId, ReleaseToken};
+use proto::{Commitment, JobId, ReleasedRows};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -32,8 +32,8 @@ pub enum Violation {
 #[derive(Clone, Debug)]
 pub struct BoundRow {
     pub commitment: Commitment,
-    /// The newest token that the coordinator returned.
-    pub token: ReleaseToken,
+    /// The newest grant that the coordinator returned: of the row, or of it and others.
+    pub released: ReleasedRows,
     /// SHA-256 of all bytes of the row.
     pub sha256: Option<[u8; 32]>,
 }
@@ -66,11 +66,12 @@ impl History {
     }
 
     /// Records an answer that the row is bound to the commitment.
-    pub fn acked(&self, job: &JobId, row: u64, commitment: Commitment, token: ReleaseToken) {
+    pub fn acked(&self, job: &JobId, row: u64, commitment: Commitment, released: ReleasedRows) {
         let mut seen = self.seen();
         let entry = seen.rows.entry((job.clone(), row));
-        let acked = entry.or_insert_with(|| BoundRow { commitment, token, sha256: None });
-        acked.token = token;
+        let acked =
+            entry.or_insert_with(|| BoundRow { commitment, released: released.clone(), sha256: None });
+        acked.released = released;
         if acked.commitment != commitment {
             drop(seen);
             self.violation(Violation::Doubled, format!("{job} row {row} was bound to two commitments"));
@@ -155,8 +156,13 @@ mod tests {
     use super::*;
 
     fn acked(history: &History, text: &str) {
-        let token = ReleaseToken::try_from([1u8; 81].as_slice()).unwrap();
-        history.acked(&JobId::new("j").unwrap(), 3, Commitment::of_text(text), token);
+        let job = JobId::new("j").unwrap();
+        let of = proto::GrantedBranch { job: &job, nonce: &proto::Nonce::from_bytes([1; 32]), branch: 0 };
+        let validity = proto::Validity { epoch: 1, until_ms: 1, extent: None };
+        let rows = proto::RowRange { start: 3, end: 4 };
+        let commitment = Commitment::of_text(text);
+        let released = proto::CoordinatorKey::new(&[1; 32]).release(of, rows, vec![commitment], validity);
+        history.acked(&job, 3, commitment, released);
     }
 
     fn broken(history: &History) -> Vec<Violation> {

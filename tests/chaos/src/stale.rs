@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use proto::{JobId, ReleaseToken, ServiceError, pb, pb::shards_client::ShardsClient};
+use proto::{JobId, ReleasedRows, ServiceError, pb, pb::shards_client::ShardsClient};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Session, history::Violation, trainer};
@@ -20,8 +20,8 @@ struct Lease {
     epoch: u64,
     range: proto::CoordinateRange,
     endpoint: String,
-    /// The token and its epoch, from the time when the lease was valid.
-    token: Option<(u64, ReleaseToken)>,
+    /// A row and its grant, from the time when the lease was valid.
+    released: Option<(u64, ReleasedRows)>,
 }
 
 struct LostLease {
@@ -58,7 +58,7 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
         let Ok(Ok(routing)) = timeout(CALL_TIMEOUT, session.client.routing(&case.job)).await else {
             continue;
         };
-        let token = session.history.acked_rows(&case.job).pop().map(|(row, acked)| (row, acked.token));
+        let released = session.history.acked_rows(&case.job).pop().map(|(row, acked)| (row, acked.released));
         for route in routing.routes {
             let key = (case.job.clone(), route.shard);
             let before = current.get(&key);
@@ -77,27 +77,28 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
                 let shard = route.shard;
                 let epoch = route.lease_epoch;
                 let range = route.range;
-                current.insert(key, Lease { job, shard, epoch, range, endpoint, token });
+                let released = released.clone();
+                current.insert(key, Lease { job, shard, epoch, range, endpoint, released });
             }
         }
     }
     lost
 }
 
-/// 1 for each refusal. With the token of the lease's time, and with one of now.
+/// 1 for each refusal. With the grant of the lease's time, and with one of now.
 async fn try_under(session: &Session, lease: &Lease) -> u64 {
-    let Some((row, old)) = lease.token else { return 0 };
+    let Some((row, old)) = lease.released.clone() else { return 0 };
     let case = session.cases.open().into_iter().find(|case| case.job == lease.job);
     let acked = session.history.acked_rows(&lease.job).into_iter().find(|(bound, _)| *bound == row);
-    let mut tokens = vec![old];
+    let mut grants = vec![old];
     if let (Some(case), Some((_, acked))) = (case, acked)
         && let Ok(new) = trainer::bind(session, &case, row, acked.commitment).await
     {
-        tokens.push(new);
+        grants.push(new);
     }
     let mut refused = 0;
-    for token in tokens {
-        match timeout(CALL_TIMEOUT, ask(lease, row, token)).await {
+    for released in grants {
+        match timeout(CALL_TIMEOUT, ask(lease, row, released)).await {
             Ok(Ok(0)) | Err(_) => {}
             Ok(Ok(bytes)) => {
                 let Lease { job, shard, epoch, endpoint, .. } = lease;
@@ -112,7 +113,7 @@ async fn try_under(session: &Session, lease: &Lease) -> u64 {
     refused
 }
 
-async fn ask(lease: &Lease, row: u64, token: ReleaseToken) -> Result<usize, ServiceError> {
+async fn ask(lease: &Lease, row: u64, released: ReleasedRows) -> Result<usize, ServiceError> {
     let gone = |error: tonic::transport::Error| ServiceError::Unavailable { what: error.to_string() };
     let mut worker = ShardsClient::connect(lease.endpoint.clone()).await.map_err(gone)?;
     let request = pb::FetchSliceRequest {
@@ -122,7 +123,7 @@ async fn ask(lease: &Lease, row: u64, token: ReleaseToken) -> Result<usize, Serv
         lease_epoch: lease.epoch,
         rows: Some(pb::RowRange { start: row, end: row + 1 }),
         range: Some(pb::CoordinateRange { start: lease.range.start, end: lease.range.end }),
-        tokens: vec![token.to_bytes()],
+        token: Some(released.token((row..row + 1).into())?.into()),
         deadline_ms: 300,
         ..pb::FetchSliceRequest::default()
     };

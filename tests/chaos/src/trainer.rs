@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use dice::Dice;
-use proto::{Commitment, ReleaseToken, Result, ServiceError};
+use proto::{Commitment, ReleasedRows, Result, ServiceError};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -86,8 +86,8 @@ async fn step(session: &Session, case: &Case, row: u64, who: &str) {
     let commitment = commitment(who, case, row);
     while !session.is_over() {
         match bind(session, case, row, commitment).await {
-            Ok(token) => {
-                session.history.acked(&case.job, row, commitment, token);
+            Ok(released) => {
+                session.history.acked(&case.job, row, commitment, released);
                 if fetch(session, case, row, commitment).await {
                     return;
                 }
@@ -113,7 +113,7 @@ async fn again(session: &Session, dice: &mut Dice) {
     }
 }
 
-pub async fn bind(session: &Session, case: &Case, row: u64, commitment: Commitment) -> Result<ReleaseToken> {
+pub async fn bind(session: &Session, case: &Case, row: u64, commitment: Commitment) -> Result<ReleasedRows> {
     calls::bind(session, &case.job, 0, row, commitment).await
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use client::{Client, Connections, Route};
 use dice::Dice;
 use futures::future::join_all;
-use proto::{JobId, NoiseId, ReleaseToken, RowRange, ServiceError, pb};
+use proto::{JobId, NoiseId, ReleasedRows, RowRange, ServiceError, pb};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
@@ -24,11 +24,11 @@ const LOOK: Duration = Duration::from_millis(400);
 const AT_ONCE: usize = 12;
 
 /// A row as it was bound on a branch.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Bound {
     branch: u64,
     row: u64,
-    token: ReleaseToken,
+    released: ReleasedRows,
 }
 
 pub async fn compete(world: Arc<World>) -> turmoil::Result {
@@ -86,10 +86,10 @@ impl Adversary {
                 (commitments, history.asked(job, branch, rows, &commitments))
             };
             match timeout(CALL_TIMEOUT, self.client.bind(job, branch, rows, &commitments)).await {
-                Ok(Ok(tokens)) => {
+                Ok(Ok(released)) => {
                     self.world.history().acked(job, branch, newest, row, commitments[0]);
-                    let bound = Bound { branch, row, token: tokens.into_iter().next()? };
-                    self.bound.insert((job.clone(), branch), bound);
+                    let bound = Bound { branch, row, released };
+                    self.bound.insert((job.clone(), branch), bound.clone());
                     return Some(bound);
                 }
                 Ok(Err(error)) if newest > branch => {
@@ -165,18 +165,19 @@ impl Adversary {
     /// Under the newest leases that were seen, for a row of any branch. Needs no coordinator, like any holder of a token.
     async fn ask_all(&mut self, case: &'static Case) {
         let of_job = self.bound.range((case.job.clone(), 0)..=(case.job.clone(), u64::MAX));
-        let of_job: Vec<Bound> = of_job.map(|(_, bound)| *bound).collect();
+        let of_job: Vec<Bound> = of_job.map(|(_, bound)| bound.clone()).collect();
         if of_job.is_empty() {
             return;
         }
-        let bound = *self.dice.pick(&of_job);
+        let bound = self.dice.pick(&of_job).clone();
         let leases = self.routes.iter().rev().filter(|(of, _)| of.job == case.job);
-        join_all(leases.take(AT_ONCE).map(|(_, route)| self.ask(case, route.clone(), bound))).await;
+        join_all(leases.take(AT_ONCE).map(|(_, route)| self.ask(case, route.clone(), bound.clone()))).await;
     }
 
     async fn ask(&self, case: &'static Case, route: Route, bound: Bound) {
         let asked = turmoil::sim_elapsed().unwrap_or_default();
-        let Bound { branch, row, .. } = bound;
+        let branch = bound.branch;
+        let row = bound.row;
         match timeout(LOOK, self.first_chunk(case, &route, bound)).await {
             Ok(Ok(Some(chunk))) => {
                 let lease = (case.job.clone(), route.shard, route.lease_epoch);
@@ -206,7 +207,7 @@ impl Adversary {
         route: &Route,
         bound: Bound,
     ) -> proto::Result<Option<pb::Chunk>> {
-        let Bound { branch, row, token } = bound;
+        let Bound { branch, row, released } = bound;
         let request = pb::FetchSliceRequest {
             job: case.job.to_string(),
             branch,
@@ -214,7 +215,7 @@ impl Adversary {
             lease_epoch: route.lease_epoch,
             rows: Some(RowRange { start: row, end: row + 1 }.into()),
             range: Some(route.range.into()),
-            tokens: vec![token.to_bytes()],
+            token: Some(released.token(RowRange { start: row, end: row + 1 })?.into()),
             deadline_ms: 1000,
             element_type: proto::ElementType::F32.into(),
             region: Vec::new(),

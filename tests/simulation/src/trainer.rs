@@ -145,9 +145,9 @@ impl Trainer {
         };
         let mut out = vec![f32::NAN; (rows.len() * DIMENSION) as usize];
         if in_two_steps {
-            let tokens = self.client.bind(job, branch, rows, commitments).await?;
+            let released = self.client.bind(job, branch, rows, commitments).await?;
             acked();
-            self.client.fetch(request).with_tokens(tokens).into_slice(&mut out).await?;
+            self.client.fetch(request).of_released(released).into_slice(&mut out).await?;
         } else {
             self.client.fetch(request).into_slice(&mut out).await?;
             acked();

@@ -3,7 +3,7 @@
 use std::{ops::Range, slice, time::Duration};
 
 use client::FetchRequest;
-use proto::{Commitment, CoordinateRange, ElementType, ReleaseToken, RowRange, ServiceError, pb};
+use proto::{Commitment, CoordinateRange, ElementType, ReleasedRows, RowRange, ServiceError, pb};
 use tests::{assert_same_bits, job};
 use tokio::time::Instant;
 
@@ -55,11 +55,7 @@ fn a_token_of_ranges_fetches_those_alone_through_the_coordinator() {
 }
 
 /// Binds row 0 without fetching it. Without `asked` it is bound for the token's only range.
-fn bind(
-    tokens: &TokenCluster,
-    token: &str,
-    asked: Option<Range<u64>>,
-) -> Result<Vec<ReleaseToken>, ServiceError> {
+fn bind(tokens: &TokenCluster, token: &str, asked: Option<Range<u64>>) -> Result<ReleasedRows, ServiceError> {
     let rows = RowRange { start: 0, end: 1 };
     let commitments = [Commitment::of_text("step 0")];
     let client = tokens.client(Some(token));
@@ -69,7 +65,7 @@ fn bind(
 /// Fetches row 0 straight from the worker with release tokens from an earlier binding.
 fn fetch_bound(
     tokens: &TokenCluster,
-    release: &[ReleaseToken],
+    release: &ReleasedRows,
     asked: Range<u64>,
     is_lent: bool,
 ) -> Result<Vec<f32>, ServiceError> {
@@ -82,15 +78,15 @@ fn fetch_bound(
         commitments: vec![Commitment::of_text("step 0")],
         deadline: Instant::now() + Duration::from_secs(20),
     };
-    let release = release.to_vec();
+    let release = release.clone();
     tokens.cluster.runtime.block_on(async {
         if is_lent {
             let mut region = client.lend(range(asked), 1, ElementType::F32)?;
-            client.fetch(request).with_tokens(release).into_region(&mut region, 0).await?;
+            client.fetch(request).of_released(release).into_region(&mut region, 0).await?;
             return Ok(region.row(0)?.to_vec());
         }
         let mut out = vec![f32::NAN; (asked.end - asked.start) as usize];
-        client.fetch(request).with_tokens(release).into_slice(&mut out).await.map(|()| out)
+        client.fetch(request).of_released(release).into_slice(&mut out).await.map(|()| out)
     })
 }
 

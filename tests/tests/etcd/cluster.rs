@@ -105,7 +105,7 @@ impl Cluster {
     }
 
     /// Binds a row at this coordinator and no other, as a client does that does not follow the leader. Returns the
-    /// number of release tokens.
+    /// number of rows that the grant is for.
     pub fn bind_at(&self, index: usize, job: &JobId, row: u64, text: &str) -> Result<usize, ServiceError> {
         let request = pb::BindRequest {
             job: job.to_string(),
@@ -120,7 +120,8 @@ impl Cluster {
                 |error: tonic::transport::Error| ServiceError::Unavailable { what: error.to_string() };
             let mut noise = pb::noise_client::NoiseClient::connect(url).await.map_err(unreachable)?;
             let answer = noise.bind(request).await.map_err(client::from_status)?;
-            Ok(answer.into_inner().tokens.len())
+            let grant = proto::ReleaseGrant::try_from(answer.into_inner().grant.as_slice())?;
+            Ok(grant.rows.len() as usize)
         })
     }
 }

@@ -124,8 +124,7 @@ impl WatchedCluster {
         self.noise_id = Some(noise_id);
         let mut out = vec![0f32; 6 * DIMENSION as usize];
         self.runtime.block_on(trainer.fetch(fetch("watched", 0, 6, "one")).into_slice(&mut out)).unwrap();
-        self.learn_release_key();
-        self.fetch_by_a_known_token(&trainer);
+        self.fetch_by_a_known_grant(&trainer);
         self.fetch_through_the_coordinator();
         // Each worker panics once.
         let checkpoint = || self.runtime.block_on(operator.jobs().checkpoint(&job("watched")));
@@ -152,46 +151,15 @@ impl WatchedCluster {
         fs::remove_file(unknown).unwrap();
     }
 
-    /// Returns the release key as the coordinator sends it to a worker, here one without capacity.
-    fn learn_release_key(&mut self) {
-        let connections = self.connections(&Role::Worker("listener".into()), None);
-        let worker = "listener".to_owned();
-        let incarnation = vec![7; 16];
-        let key = self.runtime.block_on(async {
-            let mut workers = connections.workers(&self.cluster.url()).unwrap();
-            let register = pb::RegisterRequest {
-                worker: worker.clone(),
-                endpoint: "https://127.0.0.1:1".into(),
-                protocol_version: PROTOCOL_VERSION,
-                stream_version: plan::STREAM_VERSION,
-                incarnation: incarnation.clone(),
-                memory_bytes: 1,
-                ..pb::RegisterRequest::default()
-            };
-            workers.register(register).await.unwrap();
-            let beat = pb::HeartbeatRequest {
-                worker: worker.clone(),
-                incarnation: incarnation.clone(),
-                ..pb::HeartbeatRequest::default()
-            };
-            let answer = workers.heartbeat(beat).await.unwrap().into_inner();
-            workers.deregister(pb::DeregisterRequest { worker, incarnation }).await.unwrap();
-            answer.release_key
-        });
-        assert_eq!(key.len(), 32);
-        self.scan.add("the release key", &key);
-    }
-
-    fn fetch_by_a_known_token(&mut self, trainer: &Client) {
+    fn fetch_by_a_known_grant(&mut self, trainer: &Client) {
         let asked = fetch("watched", 6, 7, "one");
         let mut out = vec![0f32; DIMENSION as usize];
-        let token = self.runtime.block_on(async {
+        let grant = self.runtime.block_on(async {
             let bound = trainer.bind(&asked.job, 0, asked.rows, &asked.commitments).await.unwrap();
-            trainer.fetch(asked).with_tokens(bound.clone()).into_slice(&mut out).await.unwrap();
-            bound[0]
+            trainer.fetch(asked).of_released(bound.clone()).into_slice(&mut out).await.unwrap();
+            *bound.grant()
         });
-        let bytes = token.to_bytes();
-        self.scan.add("a release token's MAC", &bytes[bytes.len() - 32..]);
+        self.scan.add("a release grant's signature", grant.signature());
     }
 
     /// Rows pass it then.

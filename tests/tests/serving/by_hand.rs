@@ -42,20 +42,20 @@ impl ByHand {
         Self { cluster, job, plan, epoch: route.lease_epoch, lent, _loan: loan }
     }
 
-    fn token(&self, row: u64) -> Vec<u8> {
+    fn token(&self, row: u64) -> pb::ReleaseToken {
         let rows = RowRange { start: row, end: row + 1 };
         let commitments = [Commitment::of_text("by hand")];
         let bind = self.cluster.client.bind(&self.job, 0, rows, &commitments);
-        self.cluster.runtime.block_on(bind).unwrap()[0].to_bytes()
+        self.cluster.runtime.block_on(bind).unwrap().token(rows).unwrap().into()
     }
 
-    fn request(&self, row: u64, token: Vec<u8>) -> pb::FetchSliceRequest {
+    fn request(&self, row: u64, token: pb::ReleaseToken) -> pb::FetchSliceRequest {
         pb::FetchSliceRequest {
             job: self.job.to_string(),
             lease_epoch: self.epoch,
             rows: Some(pb::RowRange { start: row, end: row + 1 }),
             range: Some(pb::CoordinateRange { start: 0, end: DIMENSION }),
-            tokens: vec![token],
+            token: Some(token),
             deadline_ms: 5_000,
             region: self.lent.layout().id.0.to_vec(),
             ..pb::FetchSliceRequest::default()
@@ -87,11 +87,11 @@ fn nothing_is_written_to_a_region_without_a_token_of_its_row() {
     let good = hand.token(4);
     let other = hand.token(5);
     let mut forged = good.clone();
-    forged[63] ^= 1;
-    let request = |token: &[u8]| hand.request(4, token.to_vec());
+    forged.grant[63] ^= 1;
+    let request = |token: &pb::ReleaseToken| hand.request(4, token.clone());
     let refused = [
-        (request(&[]), "invalid_argument"),
-        (pb::FetchSliceRequest { tokens: vec![], ..request(&good) }, "invalid_argument"),
+        (request(&pb::ReleaseToken::default()), "invalid_argument"),
+        (pb::FetchSliceRequest { token: None, ..request(&good) }, "invalid_argument"),
         (request(&forged), "not_bound"),
         (request(&other), "not_bound"),
         (pb::FetchSliceRequest { lease_epoch: hand.epoch + 1, ..request(&good) }, "fenced"),

@@ -10,7 +10,7 @@ fn worker() -> WorkerId {
 
 fn with_old(now: Instant) -> Membership {
     let mut membership = Membership::new(TTL);
-    membership.register(now, &worker(), "http://a:1".into(), None, OLD).unwrap();
+    membership.register(now, &worker(), "http://a:1".into(), None, OLD, [1; 32]).unwrap();
     membership
 }
 
@@ -31,10 +31,11 @@ fn a_worker_lives_by_its_heartbeats() {
 fn a_name_changes_hands_only_after_the_lease() {
     let start = Instant::now();
     let mut membership = with_old(start);
-    let early = membership.register(start + TTL / 2, &worker(), "http://b:1".into(), None, NEW).unwrap_err();
+    let early =
+        membership.register(start + TTL / 2, &worker(), "http://b:1".into(), None, NEW, [2; 32]).unwrap_err();
     assert!(early.retry_safe() && early.to_string().contains("the name w (in use"), "{early}");
     assert!(early.to_string().contains("ends in 1.0s"), "{early}");
-    membership.register(start + TTL, &worker(), "http://b:1".into(), None, NEW).unwrap();
+    membership.register(start + TTL, &worker(), "http://b:1".into(), None, NEW, [2; 32]).unwrap();
     let old = membership.record_heartbeat(start + TTL, &worker(), OLD).unwrap_err();
     assert!(matches!(old, ServiceError::MustRegister { .. }));
     assert!(!membership.deregister(&worker(), OLD));
@@ -44,7 +45,7 @@ fn a_name_changes_hands_only_after_the_lease() {
 #[test]
 fn the_same_process_may_register_again() {
     let start = Instant::now();
-    with_old(start).register(start, &worker(), "http://a:2".into(), None, OLD).unwrap();
+    with_old(start).register(start, &worker(), "http://a:2".into(), None, OLD, [1; 32]).unwrap();
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn registering_renews_no_lease() {
     let start = Instant::now();
     let mut membership = with_old(start);
     let again = |membership: &mut Membership, at| {
-        membership.register(at, &worker(), "http://a:1".into(), None, OLD).unwrap()
+        membership.register(at, &worker(), "http://a:1".into(), None, OLD, [1; 32]).unwrap()
     };
     assert!(!again(&mut membership, start + TTL / 2));
     assert!(membership.live(&worker(), start + TTL).is_none(), "registering again renews nothing");
