@@ -19,6 +19,7 @@ use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
 use crate::service::{Heartbeat, HeartbeatReply};
 
+mod budgets;
 mod caller_disconnects;
 mod checkpoints;
 mod ending;
@@ -78,6 +79,7 @@ fn create(dimension: u64, shards: u32) -> CreateJob {
         shards: (shards > 0).then_some(shards),
         key_commitment: KEY,
         plan_digest: None,
+        account: None,
     }
 }
 

@@ -53,6 +53,7 @@ ORDER = {
     "Understand": [
         "ARCHITECTURE.md",
         "docs/guarantees.md",
+        "docs/budget.md",
         "docs/testing.md",
         "docs/results/*.md",
         "docs/noise-stream.md",

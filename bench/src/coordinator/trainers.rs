@@ -39,6 +39,7 @@ pub async fn create(setting: &Setting, args: &Args) -> anyhow::Result<Vec<JobId>
             shards: args.shards,
             key_commitment: vec![index as u8; 32],
             plan_digest: vec![],
+            account: None,
         };
         async move {
             let job = JobId::new(request.job.clone())?;
