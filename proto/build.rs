@@ -4,8 +4,13 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 4] =
-    ["rustle/v1/common.proto", "rustle/v1/jobs.proto", "rustle/v1/noise.proto", "rustle/v1/workers.proto"];
+const FILES: [&str; 5] = [
+    "rustle/v1/common.proto",
+    "rustle/v1/jobs.proto",
+    "rustle/v1/noise.proto",
+    "rustle/v1/workers.proto",
+    "rustle/v1/budgets.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

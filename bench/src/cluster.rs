@@ -82,6 +82,7 @@ pub fn job_request(
         shards,
         key_commitment: JobKey::from_bytes(&KEY)?.commitment().to_vec(),
         plan_digest: vec![],
+        account: None,
     })
 }
 

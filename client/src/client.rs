@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::connections::from_status;
 use crate::routing_cache::RoutingCache;
-use crate::{Connections, Jobs, Region, Routing};
+use crate::{Budgets, Connections, Jobs, Region, Routing};
 
 /// A client of one cluster. Clones are cheap and share their connections.
 #[derive(Clone, Debug)]
@@ -55,6 +55,11 @@ impl Client {
     /// Returns a client of the cluster's jobs.
     pub fn jobs(&self) -> Jobs {
         Jobs::new(self.coordinator.clone(), self.connections.clone())
+    }
+
+    /// Returns a client of the cluster's data sets.
+    pub fn budgets(&self) -> Budgets {
+        Budgets::new(self.coordinator.clone(), self.connections.clone())
     }
 
     /// Returns which worker serves which coordinates of the job now.

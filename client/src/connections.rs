@@ -12,8 +12,8 @@ use node::net::leader_channel::{LeaderChannel, split_urls};
 use node::net::local_socket::host_id;
 use node::tls::ExpectedServer;
 use proto::pb::{
-    jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
-    workers_client::WorkersClient,
+    budgets_client::BudgetsClient, jobs_client::JobsClient, noise_client::NoiseClient,
+    shards_client::ShardsClient, workers_client::WorkersClient,
 };
 use proto::{MAX_MESSAGE_BYTES, PROTOCOL_HEADER, PROTOCOL_VERSION, Result, ServiceError, WorkerId};
 use tonic::metadata::MetadataValue;
@@ -213,6 +213,13 @@ impl Connections {
     /// Returns a client of a coordinator's jobs.
     pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<CoordinatorChannel>> {
         Ok(JobsClient::new(self.coordinator(endpoint)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    /// Returns a client of a coordinator's data sets.
+    pub fn budgets(&self, endpoint: &str) -> Result<BudgetsClient<CoordinatorChannel>> {
+        Ok(BudgetsClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }

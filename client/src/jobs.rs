@@ -1,14 +1,11 @@
 //! Calls that create, inspect, change and end jobs. None is repeated by itself, except where no coordinator leads: then
 //! nothing was done.
 
-use std::time::Duration;
-
-use node::net::backoff::Backoff;
 use proto::{JobId, Result, SECRET_CURSOR, ServiceError, pb};
-use tokio::time::{Instant, sleep};
 
 use crate::Connections;
 use crate::connections::from_status;
+use crate::leader::Patience;
 
 /// A client of a cluster's jobs.
 #[derive(Clone, Debug)]
@@ -20,21 +17,15 @@ pub struct Jobs {
 /// The first byte of a cursor that a ledger issued: the version of its encoding.
 const LEDGER_CURSOR: u8 = 2;
 
-/// Longest wait for a leader: longer than an election takes.
-const LEADER_TIMEOUT: Duration = Duration::from_secs(15);
-
 /// Sends one request and returns the answer, or the service's error.
 macro_rules! call {
     ($self:ident, $method:ident, $request:expr) => {{
         let request = $request;
-        let mut backoff = Backoff::for_calls();
-        let until = Instant::now() + LEADER_TIMEOUT;
+        let mut patience = Patience::new();
         loop {
             let answer = $self.connections.jobs(&$self.coordinator)?.$method(request.clone()).await;
             match answer.map(tonic::Response::into_inner).map_err(from_status) {
-                Err(ServiceError::NotLeader { .. }) if Instant::now() < until => {
-                    sleep(backoff.next_delay()).await
-                }
+                Err(ServiceError::NotLeader { .. }) if patience.is_left() => patience.pause().await,
                 outcome => break outcome,
             }
         }

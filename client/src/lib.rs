@@ -28,7 +28,7 @@
 //!
 //! # Layout
 //!
-//! * [`Client`] binds rows; [`Jobs`] creates, inspects and ends jobs; [`Fetch`] is one fetch, as a builder.
+//! * [`Client`] binds rows; [`Jobs`] creates, inspects and ends jobs; [`Budgets`] does so with data sets; [`Fetch`] is one fetch, as a builder.
 //! * [`stream_chunks`] is the loop of a fetch: it splits a [`Tile`] by the [`Routing`], runs one `FetchSlice` call for
 //!   each [`Route`], and repeats what is missing from the [`Assembly`]. [`FetchSource`] is where it gets routing and
 //!   tokens, [`classify`] what it does after an error.
@@ -38,11 +38,13 @@
 #![deny(missing_docs)]
 
 mod bound_rows;
+mod budgets;
 mod chunks;
 mod client;
 mod connections;
 mod fetch;
 mod jobs;
+mod leader;
 mod merge;
 mod region;
 mod retry;
@@ -53,6 +55,7 @@ mod source;
 mod stream;
 mod tile;
 
+pub use budgets::Budgets;
 pub use client::{Client, FetchRequest};
 pub use connections::{Connections, CoordinatorChannel, Tuning, WorkerChannel, from_status};
 pub use fetch::Fetch;

@@ -73,6 +73,9 @@ pub struct CoordinatorArgs {
     /// The δ at which the status page and the metrics state ε
     #[arg(long, value_name = "DELTA")]
     pub report_delta: Option<String>,
+    /// Refuse jobs that name no data set, whose privacy budget pays for them
+    #[arg(long)]
+    pub require_data_set: bool,
     /// File to write once ready, with the addresses
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<String>,
@@ -117,6 +120,8 @@ pub struct Settings {
     pub fetch_deadline: Duration,
     /// The δ at which ε is stated, strictly between 0 and 1.
     pub report_delta: f64,
+    /// Whether every job must name a data set.
+    pub require_data_set: bool,
 }
 
 /// The settings of a coordinator process: those of the coordinator, and where to listen.
@@ -207,6 +212,8 @@ impl CoordinatorArgs {
         let token_ttl = duration(layer, defaults::TOKEN_TTL, self.token_ttl)?;
         let fetch_deadline = duration(layer, defaults::FETCH_DEADLINE, self.fetch_deadline)?;
         let report_delta = with_default(layer, defaults::REPORT_DELTA, self.report_delta, probability)?;
+        let require = self.require_data_set.then(|| "true".to_owned());
+        let require_data_set = layer.with_default("require_data_set", require, false, bool::from_str)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
         let security = self.security.resolve(layer)?;
@@ -224,6 +231,7 @@ impl CoordinatorArgs {
             token_ttl,
             fetch_deadline,
             report_delta,
+            require_data_set,
         };
         let options =
             Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };

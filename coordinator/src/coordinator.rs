@@ -17,6 +17,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::blocking::{FatalStop, with_ledger};
+use crate::budget_meter::BudgetMeter;
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
 use crate::plan_summary::PlanSummary;
@@ -40,6 +41,7 @@ pub struct Coordinator {
     release_authority: Arc<ReleaseAuthority>,
     checkpoints: Checkpoints,
     privacy_meter: PrivacyMeter,
+    budget_meter: BudgetMeter,
     answer_limits: AnswerLimits,
 }
 
@@ -112,6 +114,7 @@ impl Coordinator {
             release_authority: release_authority.into(),
             checkpoints: Checkpoints { store, ids: CheckpointIds::new(epoch) },
             privacy_meter: PrivacyMeter::default(),
+            budget_meter: BudgetMeter::default(),
             answer_limits: AnswerLimits::new(),
         })
     }
@@ -192,6 +195,11 @@ impl Coordinator {
     /// Returns the privacy meter.
     pub fn privacy_meter(&self) -> &PrivacyMeter {
         &self.privacy_meter
+    }
+
+    /// Returns the budget meter.
+    pub fn budget_meter(&self) -> &BudgetMeter {
+        &self.budget_meter
     }
 
     /// Returns the limits on long answers.

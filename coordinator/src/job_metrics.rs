@@ -33,6 +33,11 @@ fn planned(history: &JobHistory) -> Option<PrivacyCost> {
 }
 
 impl Coordinator {
+    /// Returns the metrics of all metered jobs and of all data sets.
+    pub fn series(&self) -> String {
+        self.job_metrics() + &self.data_set_metrics()
+    }
+
     /// Returns the metrics of all metered jobs, in Prometheus' text format.
     pub fn job_metrics(&self) -> String {
         let jobs = self.privacy_meter().histories();

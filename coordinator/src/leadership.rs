@@ -144,7 +144,7 @@ impl LeaderLoop {
         };
         let extras = Extras {
             page: Some(self.current.text("<!doctype html><p>This coordinator stands by.", Coordinator::page)),
-            series: Some(self.current.text("", Coordinator::job_metrics)),
+            series: Some(self.current.text("", Coordinator::series)),
             remarks: Some(self.current.text("", Coordinator::readiness_remarks)),
         };
         (Arc::new(status), extras)

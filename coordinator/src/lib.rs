@@ -15,12 +15,13 @@
 //! * `reconcile`, `placement`: which worker gets which shard.
 //! * [`checkpointing`]: how often checkpoints are written, their rounds, and which are kept.
 //! * `privacy_meter`, `metering`, `report`: the privacy that jobs have cost.
-//! * `status`, `status_page`, `job_metrics`, `metric_definitions`: `/status`, the page for people, and the metrics.
+//! * `status`, `status_page`, `job_metrics`, `budget_meter`, `metric_definitions`: `/status`, the page for people, and the metrics.
 
 #![deny(missing_docs)]
 
 mod background;
 mod blocking;
+mod budget_meter;
 pub mod checkpointing;
 mod cluster;
 mod config;
@@ -52,5 +53,5 @@ mod tests;
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
 pub use data_dir::{init_ledger, ledger_file};
 pub use ledger_store::{LedgerStore, LedgerStoreArgs};
-pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
+pub use metric_definitions::{DATA_SET_DEFINITIONS, DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
 pub use run::{TestProbe, run, run_over};

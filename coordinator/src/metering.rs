@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use accounting::rewind::{ReleasedBranch, ReleasedRows};
-use ledger::{BranchReleases, JobState};
+use accounting::rewind::ReleasedRows;
+use ledger::JobState;
 use metrics::gauge;
 use proto::{JobId, Result};
+use release::budget::released_rows;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -26,7 +27,10 @@ impl Coordinator {
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = self.meter_jobs() => {}
+                () = async {
+                    self.meter_jobs().await;
+                    self.meter_budgets().await;
+                } => {}
             }
         }
     }
@@ -74,15 +78,4 @@ impl Coordinator {
         self.privacy_meter().record(job, metered.map_err(proto::ServiceError::internal)??);
         Ok(())
     }
-}
-
-/// Returns what the ledger has released, as the accountant takes it.
-pub(crate) fn released_rows(branches: &[BranchReleases]) -> ReleasedRows {
-    let branch = |releases: &BranchReleases| ReleasedBranch {
-        branch: releases.branch,
-        parent: releases.parent,
-        from_row: releases.from_row,
-        released: releases.released.iter().map(|rows| (rows.start, rows.end)).collect(),
-    };
-    ReleasedRows { branches: branches.iter().map(branch).collect() }
 }

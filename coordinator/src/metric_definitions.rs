@@ -38,6 +38,13 @@ pub const JOB_RHO_PLANNED: &str = "rustle_job_privacy_planned_rho";
 pub const JOB_EPSILON_SPENT: &str = "rustle_job_privacy_spent_epsilon";
 pub const JOB_EPSILON_PLANNED: &str = "rustle_job_privacy_planned_epsilon";
 
+// Metrics of one data set, with the labels `data_set` and `delta`, which is the budget's. They are written at the scrape from
+// the budget meter.
+pub const DATA_SET_EPSILON_BUDGET: &str = "rustle_data_set_privacy_budget_epsilon";
+pub const DATA_SET_EPSILON_SPENT: &str = "rustle_data_set_privacy_spent_epsilon";
+pub const DATA_SET_EPSILON_RESERVED: &str = "rustle_data_set_privacy_reserved_epsilon";
+pub const DATA_SET_EPSILON_LEFT: &str = "rustle_data_set_privacy_left_epsilon";
+
 const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'static str) -> MetricDefinition {
     MetricDefinition { name, kind, unit, description }
 }
@@ -133,6 +140,29 @@ pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
     ),
 ];
 
+/// The metrics of single data sets, labelled by `data_set` and `delta`.
+pub const DATA_SET_DEFINITIONS: &[MetricDefinition] = &[
+    metric(
+        DATA_SET_EPSILON_BUDGET,
+        Kind::Gauge,
+        Unit::Count,
+        "ε of the budget, by `data_set`, at its `delta`",
+    ),
+    metric(
+        DATA_SET_EPSILON_SPENT,
+        Kind::Gauge,
+        Unit::Count,
+        "ε of the charges of all jobs that have bound a row, composed, by `data_set`",
+    ),
+    metric(
+        DATA_SET_EPSILON_RESERVED,
+        Kind::Gauge,
+        Unit::Count,
+        "Growth of that ε by the charges of jobs that have bound no row, by `data_set`",
+    ),
+    metric(DATA_SET_EPSILON_LEFT, Kind::Gauge, Unit::Count, "ε that the budget still holds, by `data_set`"),
+];
+
 /// The kinds of refused bindings that are exposed from the start, so that a first one is an increase.
 const REFUSALS: [&str; 4] = ["already_bound", "job_state", "not_found", "row_beyond_iterations"];
 
@@ -146,6 +176,7 @@ pub fn describe_metrics() {
         counter!(BINDINGS_REFUSED, "kind" => kind).increment(0);
         counter!(ERRORS, "kind" => kind).increment(0);
     }
+    counter!(ERRORS, "kind" => "budget_exceeded").increment(0);
 }
 
 #[cfg(test)]
@@ -157,6 +188,7 @@ mod tests {
         let violations: Vec<_> = DEFINITIONS
             .iter()
             .chain(JOB_DEFINITIONS)
+            .chain(DATA_SET_DEFINITIONS)
             .filter_map(node::telemetry::metric_definitions::grammar_violation)
             .collect();
         assert!(violations.is_empty(), "{violations:?}");

@@ -4,11 +4,11 @@ use accounting::rewind::{ReleasedRows, charge_with};
 use node::admission::Reservation;
 use plan::Plan;
 use proto::{JobId, Result, ServiceError};
+use release::budget::released_rows;
 use serde_json::{Value, json};
 
 use crate::cluster::no_job;
 use crate::coordinator::Coordinator;
-use crate::metering::released_rows;
 
 impl Coordinator {
     /// Returns the report. Its cost is that of the plan's whole run on the current branch, together with all rows that

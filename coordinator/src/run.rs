@@ -149,7 +149,7 @@ fn status_sources(coordinator: &Arc<Coordinator>) -> (StatusReport, Extras) {
         move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
     let extras = Extras {
         page: Some(text_of(coordinator, Coordinator::page)),
-        series: Some(text_of(coordinator, Coordinator::job_metrics)),
+        series: Some(text_of(coordinator, Coordinator::series)),
         remarks: Some(text_of(coordinator, Coordinator::readiness_remarks)),
     };
     (Arc::new(status), extras)

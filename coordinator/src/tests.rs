@@ -20,6 +20,7 @@ use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
 use crate::service::{Heartbeat, HeartbeatReply};
 
+mod budgets;
 mod caller_disconnects;
 mod checkpoints;
 mod ending;
@@ -85,6 +86,7 @@ fn create(dimension: u64, shards: u32) -> CreateJob {
         shards: (shards > 0).then_some(shards),
         key_commitment: KEY,
         plan_digest: None,
+        account: None,
     }
 }
 

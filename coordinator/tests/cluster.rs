@@ -88,6 +88,7 @@ async fn create(client: &Client, shards: u32) {
         shards,
         key_commitment: KEY.to_vec(),
         plan_digest: vec![],
+        account: None,
     };
     client.jobs().create(request).await.unwrap();
 }

@@ -58,6 +58,7 @@ ORDER = {
     "Understand": [
         "ARCHITECTURE.md",
         "docs/guarantees.md",
+        "docs/budget.md",
         "docs/testing.md",
         "docs/results/*.md",
         "docs/noise-stream.md",

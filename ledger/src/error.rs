@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use proto::{InvalidValue, ServiceError};
+use proto::{BudgetShortfall, InvalidValue, ServiceError};
 
 /// Everything that the ledger refuses or fails with.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -39,6 +39,12 @@ pub enum LedgerError {
     /// The job's state does not allow the call.
     #[error("job {job} is {state}; allowed: {allowed}")]
     JobState { job: String, state: String, allowed: String },
+    /// The data set's budget does not hold the request, as those found who compose the charges.
+    #[error("{0}")]
+    BudgetExceeded(Box<BudgetShortfall>),
+    /// Another call has changed the data set since the decision was made. Nothing was done.
+    #[error("data set {data_set} has changed since the decision was made: decide again")]
+    DataSetChanged { data_set: String },
     /// An argument has a value that is not allowed.
     #[error("{field} is {value}; allowed: {allowed}")]
     Invalid { field: &'static str, value: String, allowed: String },
@@ -125,6 +131,10 @@ impl From<LedgerError> for ServiceError {
                 Self::RowBeyondIterations { row, iterations }
             }
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
+            LedgerError::BudgetExceeded(shortfall) => Self::BudgetExceeded(shortfall),
+            LedgerError::DataSetChanged { data_set } => {
+                Self::Unavailable { what: format!("data set {data_set}, which other jobs change") }
+            }
             LedgerError::Invalid { field, value, allowed } => Self::invalid(field, value, allowed),
             // The ledger does not know who leads.
             LedgerError::NotLeader { .. } => Self::NotLeader { leader: String::new() },

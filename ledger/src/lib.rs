@@ -7,13 +7,14 @@
 //!
 //! # Layout
 //!
-//! * `rules`: the calls of [`Ledger`] on jobs, shards, bindings, branches, cursors and checkpoints, one transaction
-//!   each.
+//! * `rules`: the calls of [`Ledger`] on jobs, shards, bindings, branches, cursors, checkpoints and data sets, one
+//!   transaction each.
 //! * `tables`: the tables of the database, and how they are read and written.
-//! * `chain`: each job's chain of events, its replay, and the check of all tables against it.
+//! * `chain`: each job's and data set's chain of events, its replay, and the check of all tables against it.
 //! * `store`: transactions, group commit, beginning and opening a file; `store::backend` is the interface to storage.
 //! * `etcd` (feature `etcd`): the ledger in etcd, and the election of its leader.
 //! * `wire`: JSON of changes and records, as they are in etcd.
+//! * `data_set`: records of data sets and charges.
 //! * `record`, `error`, `report`: records of jobs and shards, errors, and the report of what was released.
 //!
 //! # Example
@@ -64,6 +65,7 @@
 #![deny(missing_docs)]
 
 mod chain;
+mod data_set;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -85,8 +87,10 @@ use store::{Store, group_commit::GroupCommit, open};
 
 pub use chain::{
     Entry, Head,
+    data_set_event::DataSetEvent,
     event::{BoundRow, Event},
 };
+pub use data_set::{Charge, ChargeState, ChargedJob, DataSetRecord, DataSetState, Recharge, Reservation};
 pub use error::LedgerError;
 pub use record::{BindOutcome, BindingSummary, Created, JobRecord, JobState, ShardRecord};
 pub use rules::{

@@ -1,7 +1,10 @@
 //! Errors that stay typed across gRPC, and say whether the same request may be sent again.
 
 mod classes;
+mod shortfall;
 mod wire;
+
+pub use shortfall::BudgetShortfall;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +57,9 @@ pub enum ServiceError {
     /// The vector has fewer coordinates.
     #[error("range {start}..{end} is beyond the dimension {dimension}")]
     RangeBeyondDimension { start: u64, end: u64, dimension: u64 },
+    /// The data set's budget does not hold the request beside all that is spent and reserved.
+    #[error("{0}")]
+    BudgetExceeded(Box<BudgetShortfall>),
     /// The row is bound to another commitment, for ever.
     #[error(
         "row {row} of job {job}, branch {branch}, is bound to another commitment and can't be released under a second one: \

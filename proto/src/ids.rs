@@ -90,6 +90,10 @@ id!(
     /// A worker's name, unique in its cluster.
     WorkerId, "worker"
 );
+id!(
+    /// The name of a data set whose privacy budget jobs draw on, unique in its ledger.
+    DataSetId, "data_set"
+);
 
 /// A random id of one start of a worker, which distinguishes it from other starts under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

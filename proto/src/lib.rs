@@ -62,9 +62,9 @@ pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN
 pub use commitment::{Commitment, CommitmentKind, SECRET_CURSOR};
 pub use coordinator_key::{CoordinatorKey, CoordinatorPublicKey, SIGNATURE_BYTES, SignedText};
 pub use element::ElementType;
-pub use error::{Result, ServiceError};
+pub use error::{BudgetShortfall, Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
-pub use ids::{IdError, Incarnation, JobId, WorkerId};
+pub use ids::{DataSetId, IdError, Incarnation, JobId, WorkerId};
 pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
 pub use noise_id::NoiseId;

@@ -1,10 +1,12 @@
 //! Requests and grants after the boundary has checked them: messages of [`crate::pb`] with types that can't be wrong.
 
+mod data_sets;
 mod grants;
 mod jobs;
 mod rows;
 mod workers;
 
+pub use data_sets::{BudgetedAccount, CreateDataSet, NeighbouringRelation, PrivacyBudget, PrivacyUnit};
 pub use grants::{CheckpointPiece, LeaseGrant};
 pub use jobs::{CreateJob, OpenBranch, PlacementHint};
 pub use rows::{Bind, Fetch, FetchSlice, Target};

@@ -152,6 +152,8 @@ impl Rpc {
 
 const EVERYONE: &[CallerRole] = &CallerRole::ALL;
 const READERS: &[CallerRole] = &[Trainer, Operator, Auditor];
+/// Those who may read what is of no single job.
+const OVERSEERS: &[CallerRole] = &[Operator, Auditor];
 const OWNERS: &[CallerRole] = &[Trainer, Operator];
 
 /// Every RPC of the service, and the health and reflection services of gRPC.
@@ -171,6 +173,11 @@ pub const RPCS: &[Rpc] = &[
     Rpc::control("/rustle.v1.Jobs/GetCursor", OWNERS, Subject::Job),
     Rpc::control("/rustle.v1.Jobs/CheckCursor", OWNERS, Subject::Job),
     Rpc::control("/rustle.v1.Jobs/ResumeJob", OWNERS, Subject::Job),
+    Rpc::control("/rustle.v1.Budgets/CreateDataSet", &[Operator], Subject::Nothing),
+    Rpc::control("/rustle.v1.Budgets/GetDataSet", OVERSEERS, Subject::Nothing).within(PLAN_TIME),
+    Rpc::control("/rustle.v1.Budgets/ListDataSets", OVERSEERS, Subject::Nothing).within(PLAN_TIME),
+    Rpc::control("/rustle.v1.Budgets/GrantBudget", &[Operator], Subject::Nothing).within(PLAN_TIME),
+    Rpc::control("/rustle.v1.Budgets/ListDataSetEntries", OVERSEERS, Subject::Nothing),
     Rpc::control("/rustle.v1.Noise/GetRouting", OWNERS, Subject::Job),
     Rpc::control("/rustle.v1.Noise/Bind", &[Trainer], Subject::Job).bytes(BIND_BYTES),
     Rpc::control("/rustle.v1.Noise/Fetch", &[Trainer], Subject::Job).bytes(BIND_BYTES),

@@ -4,6 +4,7 @@
 use ledger::{JobCursor, Ledger, LedgerError, OpenedBranch};
 use proto::{JobId, Nonce, model::OpenBranch};
 
+use crate::budget;
 use crate::watermarks::{self, UnknownJob, Watermark};
 
 /// The way in which a job continues at a cursor.
@@ -72,7 +73,7 @@ pub fn resume(
 ) -> Result<Resumed, LedgerError> {
     let branch = match resumption(ledger, job, layout_digest, cursor, replay)? {
         Resumption::Continue { branch } => branch,
-        Resumption::NewBranch(request) => ledger.open_branch(&request, nonce)?.job.branch,
+        Resumption::NewBranch(request) => budget::open_branch(ledger, &request, nonce)?.job.branch,
     };
     Ok(Resumed { branch, next_row: cursor.next_row, opened_branch: branch != cursor.branch })
 }
@@ -90,7 +91,7 @@ pub fn rewind(
     nonce: Nonce,
 ) -> Result<OpenedBranch, LedgerError> {
     let request = OpenBranch { job: job.clone(), from_row, expected_branch, parent: None };
-    ledger.open_branch(&request, nonce)
+    budget::open_branch(ledger, &request, nonce)
 }
 
 /// Opens a branch under `nonce` unless a watermark of the job is above what the ledger knows: a branch opened on an old copy would
@@ -106,5 +107,5 @@ pub fn open_branch_above<W: std::fmt::Display>(
     watermarks: &[Watermark<W>],
 ) -> Result<OpenedBranch, LedgerError> {
     watermarks::check_not_stale(ledger, &request.job, watermarks, UnknownJob::Skip)?;
-    ledger.open_branch(request, nonce)
+    budget::open_branch(ledger, request, nonce)
 }

@@ -11,6 +11,7 @@
 //! * [`binding`]: rows bound to commitments, never below what was seen elsewhere.
 //! * [`watermarks`]: what workers and ranks remember of earlier releases, compared with the ledger.
 //! * [`branches`]: cursors, resuming at one, rewinding.
+//! * [`budget`]: the privacy budget of a data set: which jobs and rewinds it still pays for.
 //! * [`authority`]: release grants, signed after the rows are bound, and orders to workers.
 //! * [`checkpoints`]: numbers of checkpoints, which of them are usable, which may be deleted.
 //! * [`grants`]: the lease of a shard, with the checkpoint pieces it may be restored from.
@@ -54,6 +55,7 @@
 pub mod authority;
 pub mod binding;
 pub mod branches;
+pub mod budget;
 pub mod checkpoints;
 pub mod grants;
 pub mod job;

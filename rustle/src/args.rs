@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, calibrate, certs, completions, config, demo, fetch, job, key, ledger, noise, plan,
-    report, serve, token, up, verify,
+    account, batches, budget, calibrate, certs, completions, config, demo, fetch, job, key, ledger, noise,
+    plan, report, serve, token, up, verify,
 };
 use crate::output::{Format, Word};
 
@@ -50,6 +50,9 @@ pub enum Command {
     /// Create, inspect, rewind and finish jobs
     #[command(subcommand)]
     Job(job::JobCommand),
+    /// Record data sets and their privacy budgets, and show what is spent
+    #[command(subcommand)]
+    Budget(budget::BudgetCommand),
     Fetch(fetch::FetchArgs),
     /// Create, optimize, compare and plot plans
     #[command(subcommand)]
@@ -98,6 +101,7 @@ impl Command {
             Self::Coordinator(command) => command.run(),
             Self::Worker(command) => command.run(format),
             Self::Job(command) => command.run(format),
+            Self::Budget(command) => command.run(format),
             Self::Fetch(args) => fetch::run(&args, format),
             Self::Plan(command) => command.run(format),
             Self::Account(command) => command.run(format),

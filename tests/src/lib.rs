@@ -110,6 +110,7 @@ impl TestCluster {
             shards,
             key_commitment: JobKey::from_bytes(&KEY).expect("32 bytes").commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
+            account: None,
         };
         self.runtime.block_on(self.client.jobs().create(request))
     }

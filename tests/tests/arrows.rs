@@ -15,7 +15,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("durable-io", &[]),
     ("checkpoint-store", &["proto", "durable-io"]),
     ("ledger", &["proto", "durable-io"]),
-    ("release", &["proto", "plan", "ledger"]),
+    ("release", &["proto", "plan", "ledger", "accounting", "report"]),
     ("source-rules", &[]),
     ("node", &["proto"]),
     ("shared-memory", &["proto"]),

@@ -104,6 +104,7 @@ fn a_worker_with_another_key_is_refused_and_says_why() {
         shards: 1,
         key_commitment: vec![9; 32],
         plan_digest: vec![],
+        account: None,
     };
     cluster.runtime.block_on(cluster.client.jobs().create(request)).unwrap();
     let texts = vec!["step 0".to_owned()];
@@ -153,6 +154,7 @@ fn other_versions_and_plans_are_refused() {
             shards: 1,
             key_commitment: vec![9; 32],
             plan_digest,
+            account: None,
         };
         cluster.runtime.block_on(cluster.client.jobs().create(request)).map(|_| ())
     };

@@ -67,6 +67,7 @@ impl Coordinator {
             shards: 1,
             key_commitment: JobKey::from_bytes(&KEY).unwrap().commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
+            account: None,
         };
         self.runtime.block_on(self.client.jobs().create(request)).unwrap();
     }

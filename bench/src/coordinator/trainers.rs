@@ -40,6 +40,7 @@ pub async fn create(setting: &Setting, args: &Args) -> anyhow::Result<Vec<JobId>
             shards: args.shards,
             key_commitment: super::fleet::key_of(&format!("job-{index}")).commitment().to_vec(),
             plan_digest: vec![],
+            account: None,
         };
         async move {
             let job = JobId::new(request.job.clone())?;

@@ -1,6 +1,7 @@
 //! gRPC adapters: they authorise and check requests, call the service, and count errors.
 
 mod authorize;
+mod budgets;
 mod jobs;
 mod noise;
 mod server;

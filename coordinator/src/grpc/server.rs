@@ -1,4 +1,4 @@
-//! The gRPC server: our three services, health and reflection.
+//! The gRPC server: our four services, health and reflection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use node::security::ServerSecurity;
 use node::telemetry::rpc_metrics::RpcMetricsLayer;
 use node::telemetry::trace_propagation::TraceLayer;
 use proto::pb::{
+    budgets_server::{self, BudgetsServer},
     jobs_server::{self, JobsServer},
     noise_server::{self, NoiseServer},
     workers_server::{self, WorkersServer},
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
 use super::Errors;
+use super::budgets::BudgetsService;
 use super::jobs::JobsService;
 use super::noise::NoiseService;
 use super::workers::WorkersService;
@@ -54,6 +56,7 @@ where
     health.set_serving::<JobsServer<JobsService>>().await;
     health.set_serving::<NoiseServer<NoiseService>>().await;
     health.set_serving::<WorkersServer<WorkersService>>().await;
+    health.set_serving::<BudgetsServer<BudgetsService>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
         .build_v1()
@@ -63,6 +66,9 @@ where
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let noise = NoiseServer::new(NoiseService(coordinator.clone()))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let budgets = BudgetsServer::new(BudgetsService(coordinator.clone()))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let workers = WorkersServer::new(WorkersService(coordinator))
@@ -76,6 +82,7 @@ where
         health.set_not_serving::<JobsServer<JobsService>>().await;
         health.set_not_serving::<NoiseServer<NoiseService>>().await;
         health.set_not_serving::<WorkersServer<WorkersService>>().await;
+        health.set_not_serving::<BudgetsServer<BudgetsService>>().await;
     };
     let router = security
         .server()
@@ -86,7 +93,8 @@ where
         .add_service(reflection)
         .add_service(jobs)
         .add_service(noise)
-        .add_service(workers);
+        .add_service(workers)
+        .add_service(budgets);
     // A former leader must release its ledger even while health watches are still open.
     let ended = CancellationToken::new();
     let _close_all = ended.clone().drop_guard();
@@ -106,8 +114,13 @@ where
 
 /// Returns the methods that metrics name; any other is "other".
 pub fn methods() -> Vec<&'static str> {
-    [jobs_server::SERVICE_NAME, noise_server::SERVICE_NAME, workers_server::SERVICE_NAME]
-        .into_iter()
-        .flat_map(proto::rpc::paths_of)
-        .collect()
+    [
+        jobs_server::SERVICE_NAME,
+        noise_server::SERVICE_NAME,
+        workers_server::SERVICE_NAME,
+        budgets_server::SERVICE_NAME,
+    ]
+    .into_iter()
+    .flat_map(proto::rpc::paths_of)
+    .collect()
 }

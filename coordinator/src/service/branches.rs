@@ -11,9 +11,9 @@ use crate::coordinator::Coordinator;
 use crate::plan_summary::PlanSummary;
 
 /// Entries in one answer.
-const MAX_ENTRIES: usize = 256;
+pub(super) const MAX_ENTRIES: usize = 256;
 /// Bytes of their events together: one event may bind many rows.
-const MAX_ENTRY_BYTES: usize = 1 << 20;
+pub(super) const MAX_ENTRY_BYTES: usize = 1 << 20;
 
 impl Coordinator {
     /// Opens a branch. Once the ledger has recorded it, nothing more is bound on the branch before, and no worker
@@ -54,13 +54,7 @@ impl Coordinator {
         let entries = self
             .with_ledger(move |ledger| ledger.entries(&job, request.first, most, MAX_ENTRY_BYTES))
             .await?;
-        let entry = |entry: ledger::Entry| pb::Entry {
-            index: entry.index,
-            previous: entry.previous.to_vec(),
-            hash: entry.hash.to_vec(),
-            event: entry.event,
-        };
-        Ok(pb::ListEntriesResponse { entries: entries.into_iter().map(entry).collect() })
+        Ok(pb::ListEntriesResponse { entries: entries.into_iter().map(entry_message).collect() })
     }
 
     /// Returns the newest hash of a job's chain of events.
@@ -131,4 +125,10 @@ impl Coordinator {
             None => Ok(PlanSummary::read(plan_toml, dimension).await?.layout_digest),
         }
     }
+}
+
+/// Returns an entry of a chain as clients see it.
+pub(super) fn entry_message(entry: ledger::Entry) -> pb::Entry {
+    let ledger::Entry { index, previous, hash, event } = entry;
+    pb::Entry { index, previous: previous.to_vec(), hash: hash.to_vec(), event }
 }

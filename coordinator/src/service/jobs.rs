@@ -1,10 +1,12 @@
 //! Creating, listing, finishing and destroying jobs.
 
-use ledger::{Created, JobRecord, JobState};
+use accounting::Event;
+use ledger::{Created, JobRecord, JobState, Ledger};
 use node::process::rng;
 use plan::Plan;
 use proto::model::{CreateJob, PlacementHint};
 use proto::{CoordinateRange, JobId, Result, RowRange, ServiceError, pb, tiling};
+use release::budget;
 use release::job::JobDefinition;
 use tokio::time::Instant;
 use tracing::info;
@@ -19,7 +21,11 @@ const MAX_HINTS: usize = 4096;
 impl Coordinator {
     /// Creates a job, or returns it if it exists with the same definition.
     pub async fn create_job(&self, request: CreateJob) -> Result<pb::Job> {
-        let (request, plan) = checked_plan(request).await?;
+        if request.account.is_none() && self.settings().require_data_set {
+            let allowed = "a data set whose budget pays for the job: this coordinator requires one";
+            return Err(ServiceError::invalid("account.data_set", "missing", allowed));
+        }
+        let Checked { request, plan, event } = checked_plan(request).await?;
         let dimension = release::job::dimension(request.dimension, &plan)?;
         let _change = self.lock_changes().await;
         let shards = match request.shards {
@@ -27,13 +33,17 @@ impl Coordinator {
             None => self.shards_to_choose(&request.job, dimension),
         };
         let job = request.job.clone();
-        let CreateJob { plan_toml, key_commitment, .. } = request;
+        let CreateJob { plan_toml, key_commitment, account, .. } = request;
         let nonce = rng::nonce().map_err(ServiceError::internal)?;
         let definition =
             release::job::define(job.clone(), &plan, plan_toml, dimension, key_commitment, shards, nonce)?;
-        let JobDefinition { record, shards } = definition;
-        let view = JobView::new(record.clone(), shards.clone(), PlanSummary::new(&plan, dimension)?);
-        match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {
+        let JobDefinition { record, shards } = definition.clone();
+        let view = JobView::new(record, shards, PlanSummary::new(&plan, dimension)?);
+        let create = move |ledger: &Ledger| match account.zip(event) {
+            None => ledger.create_job(&definition.record, &definition.shards),
+            Some((account, event)) => budget::create_job(ledger, &definition, &account, &event),
+        };
+        match self.with_ledger(create).await? {
             Created::Existing => info!(%job, "job exists with this definition"),
             Created::New => {
                 info!(%job, dimension, shards = view.shards.len(), "job created");
@@ -108,7 +118,13 @@ impl Coordinator {
     /// Records a job's state. Call with the changes locked until memory agrees.
     async fn set_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {
         let name = job.clone();
-        self.with_ledger(move |ledger| ledger.set_job_state(&name, state)).await
+        // Where a worker may know of rows that this ledger does not, nothing is given back to a budget.
+        let keeps_charge = {
+            let cluster = self.cluster();
+            let is_waiting = cluster.grace_left(job, Instant::now()).is_some();
+            is_waiting || !cluster.watermarks_to_check(job).is_empty()
+        };
+        self.with_ledger(move |ledger| ledger.end_job(&name, state, keeps_charge)).await
     }
 
     /// Replaces a job's placement hints.
@@ -139,9 +155,21 @@ impl Coordinator {
 }
 
 /// Reads the request's plan, on a blocking thread: that computes all of its coefficients.
-async fn checked_plan(request: CreateJob) -> Result<(CreateJob, Plan)> {
-    let read = node::process::blocking::run(move || read_plan(&request).map(|plan| (request, plan)));
+async fn checked_plan(request: CreateJob) -> Result<Checked> {
+    let read = node::process::blocking::run(move || {
+        let plan = read_plan(&request)?;
+        let event = request.account.as_ref().map(|account| budget::planned_event(&plan, account));
+        Ok(Checked { event: event.transpose()?, request, plan })
+    });
     read.await.map_err(ServiceError::internal)?
+}
+
+/// A request whose plan is one.
+struct Checked {
+    request: CreateJob,
+    plan: Plan,
+    /// The event that a data set is charged for, where the request names one.
+    event: Option<Event>,
 }
 
 fn read_plan(request: &CreateJob) -> Result<Plan> {

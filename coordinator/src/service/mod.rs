@@ -1,6 +1,7 @@
 //! The services on domain types. The gRPC adapters are in `grpc`.
 
 mod branches;
+mod budgets;
 mod jobs;
 mod noise;
 mod reshard;

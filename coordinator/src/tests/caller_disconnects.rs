@@ -52,6 +52,7 @@ async fn a_change_is_made_whole_also_where_its_caller_has_left() {
         shards: 2,
         key_commitment: KEY.to_vec(),
         plan_digest: Vec::new(),
+        account: None,
     };
     call_and_leave(jobs.create_job(admitted(create))).await;
     becomes(&coordinator, |job| job.state() == pb::JobState::Running).await;

@@ -114,6 +114,7 @@ fn create_job() -> Vec<Vec<u8>> {
         shards: 2,
         key_commitment: vec![1; 32],
         plan_digest: vec![2; 32],
+        account: None,
     };
     vec![request.encode_to_vec()]
 }

@@ -1,12 +1,14 @@
-//! Each job's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the
+//! Each job's and each data set's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the
 //! newest hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
 
+pub mod data_set_event;
+pub mod data_sets;
 pub mod event;
 pub mod replay;
 pub mod verify;
 
 use proto::JobId;
-use redb::ReadableTable;
+use redb::{ReadTransaction, ReadableTable};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -65,13 +67,17 @@ impl Head {
 
 /// Appends an event to the job's chain, in the transaction that changes the tables accordingly.
 pub fn append(transaction: &RecordingTransaction<'_>, job: &JobId, event: &Event) -> Result<(), Fail> {
+    append_to(transaction, job.as_str(), &tables::encode(event)?)
+}
+
+/// Appends an event's JSON to the chain of this name.
+fn append_to(transaction: &RecordingTransaction<'_>, chain: &str, event: &[u8]) -> Result<(), Fail> {
     let mut heads = transaction.open_table(HEADS)?;
-    let head = Head::read(&heads, job.as_str())?;
-    let event = tables::encode(event)?;
-    let next = head.next(&event);
-    let stored = [&next.hash[..], &event].concat();
-    transaction.open_table(ENTRIES)?.insert((job.as_str(), head.entries), stored.as_slice())?;
-    heads.insert(job.as_str(), (next.entries, next.hash))?;
+    let head = Head::read(&heads, chain)?;
+    let next = head.next(event);
+    let stored = [&next.hash[..], event].concat();
+    transaction.open_table(ENTRIES)?.insert((chain, head.entries), stored.as_slice())?;
+    heads.insert(chain, (next.entries, next.hash))?;
     Ok(())
 }
 
@@ -105,28 +111,39 @@ impl Ledger {
     pub fn entries(&self, job: &JobId, first: u64, most: usize, most_bytes: usize) -> Result<Vec<Entry>> {
         self.store.read(|transaction| {
             jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
-            let table = transaction.open_table(ENTRIES)?;
-            let mut previous = match first.checked_sub(1) {
-                None => Head::empty(job.as_str()).hash,
-                Some(before) => match hash_at(&table, job.as_str(), before)? {
-                    Some(hash) => hash,
-                    None => return Ok(Vec::new()),
-                },
-            };
-            let mut entries = Vec::new();
-            let mut bytes = 0;
-            for stored in table.range((job.as_str(), first)..=(job.as_str(), u64::MAX))?.take(most) {
-                let (key, stored) = stored?;
-                let (hash, event) = split(stored.value())?;
-                bytes += event.len();
-                if bytes > most_bytes && !entries.is_empty() {
-                    break;
-                }
-                let event = String::from_utf8(event.to_vec()).map_err(|e| Fail::Record(e.to_string()))?;
-                entries.push(Entry { index: key.value().1, previous, hash, event });
-                previous = hash;
-            }
-            Ok(entries)
+            entries_of(transaction, job.as_str(), first, most, most_bytes)
         })
     }
+}
+
+/// Reads entries of the chain of this name.
+fn entries_of(
+    transaction: &ReadTransaction,
+    chain: &str,
+    first: u64,
+    most: usize,
+    most_bytes: usize,
+) -> Result<Vec<Entry>, Fail> {
+    let table = transaction.open_table(ENTRIES)?;
+    let mut previous = match first.checked_sub(1) {
+        None => Head::empty(chain).hash,
+        Some(before) => match hash_at(&table, chain, before)? {
+            Some(hash) => hash,
+            None => return Ok(Vec::new()),
+        },
+    };
+    let mut entries = Vec::new();
+    let mut bytes = 0;
+    for stored in table.range((chain, first)..=(chain, u64::MAX))?.take(most) {
+        let (key, stored) = stored?;
+        let (hash, event) = split(stored.value())?;
+        bytes += event.len();
+        if bytes > most_bytes && !entries.is_empty() {
+            break;
+        }
+        let event = String::from_utf8(event.to_vec()).map_err(|e| Fail::Record(e.to_string()))?;
+        entries.push(Entry { index: key.value().1, previous, hash, event });
+        previous = hash;
+    }
+    Ok(entries)
 }

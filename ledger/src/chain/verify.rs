@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-use super::replay::ReplayedJob;
+use super::{data_set_event::ReplayedDataSet, data_sets, replay::ReplayedJob};
 
 /// Checks that the file has this build's format.
 pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
@@ -27,11 +27,11 @@ pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
         Ok(db.begin_read()?.open_table(META)?.get(META_FORMAT)?.map(|value| value.value()))
     };
     match read().map_err(|error| damaged(path, error.to_string()))? {
-        Some(tables::FORMAT) => Ok(()),
+        Some(tables::FORMAT | tables::FORMAT_WITH_DATA_SETS) => Ok(()),
         found => Err(LedgerError::Format {
             path: path.to_owned(),
             found: found.unwrap_or(0),
-            supported: tables::FORMAT,
+            supported: tables::FORMAT_WITH_DATA_SETS,
         }),
     }
 }
@@ -51,32 +51,55 @@ fn damaged(path: &Path, reason: String) -> LedgerError {
 }
 
 fn check_all(transaction: &ReadTransaction) -> Result<(), Fail> {
-    let replayed = replay(transaction)?;
+    let Replayed { jobs: replayed, data_sets } = replay(transaction)?;
     check_jobs(transaction, &replayed)?;
     check_branches(transaction, &replayed)?;
     check_bindings(transaction, &replayed)?;
-    check_checkpoints(transaction, &replayed)
+    check_checkpoints(transaction, &replayed)?;
+    data_sets::check(transaction, &data_sets, tables::ledger_id(&transaction.open_table(IDENTITY)?)?)
 }
 
-/// Replays the chains of all jobs.
-fn replay(transaction: &ReadTransaction) -> Result<BTreeMap<String, ReplayedJob>, Fail> {
-    let mut replayed = BTreeMap::<String, (Head, ReplayedJob)>::new();
+/// What the chains say, by name.
+#[derive(Default)]
+struct Replayed {
+    jobs: BTreeMap<String, ReplayedJob>,
+    data_sets: BTreeMap<String, ReplayedDataSet>,
+}
+
+impl Replayed {
+    /// Applies the next event of a chain.
+    fn apply(&mut self, chain: &str, event: &[u8]) -> Result<(), Fail> {
+        let applied = match data_sets::data_set_of(chain) {
+            Some(name) => {
+                let data_set = self.data_sets.entry(name.to_owned()).or_default();
+                data_set.apply(name, tables::decode(event)?)
+            }
+            None => self.jobs.entry(chain.to_owned()).or_default().apply(chain, tables::decode(event)?),
+        };
+        applied.map_err(|what| Fail::Record(what.to_owned()))
+    }
+}
+
+/// Replays the chains of all jobs and data sets.
+fn replay(transaction: &ReadTransaction) -> Result<Replayed, Fail> {
+    let mut replayed = Replayed::default();
+    let mut walked = BTreeMap::<String, Head>::new();
     for entry in transaction.open_table(ENTRIES)?.iter()? {
         let (key, stored) = entry?;
-        let (job, index) = key.value();
+        let (chain, index) = key.value();
+        let of_chain =
+            |what: &str| Fail::Record(format!("the chain of {} at entry {index}: {what}", shown(chain)));
         let (hash, event) = chain::split(stored.value())?;
-        let (head, replayed_job) =
-            replayed.entry(job.to_owned()).or_insert_with(|| (Head::empty(job), ReplayedJob::default()));
+        let head = walked.entry(chain.to_owned()).or_insert_with(|| Head::empty(chain));
         let next = head.next(event);
         if index != head.entries || hash != next.hash {
-            let reason = format!("the chain of job {job} breaks at entry {index}");
-            return Err(Fail::Record(reason));
+            return Err(of_chain("it breaks"));
         }
         *head = next;
-        let event = tables::decode(event)?;
-        replayed_job
-            .apply(job, event)
-            .map_err(|what| Fail::Record(format!("job {job}, entry {index}: {what}")))?;
+        replayed.apply(chain, event).map_err(|fail| match fail {
+            Fail::Record(what) => of_chain(&what),
+            fail => fail,
+        })?;
     }
     let mut heads = BTreeMap::new();
     for entry in transaction.open_table(HEADS)?.iter()? {
@@ -84,9 +107,13 @@ fn replay(transaction: &ReadTransaction) -> Result<BTreeMap<String, ReplayedJob>
         let (entries, hash) = head.value();
         heads.insert(job.value().to_owned(), Head { entries, hash });
     }
-    let walked = replayed.iter().map(|(job, (head, _))| (job.clone(), *head)).collect::<BTreeMap<_, _>>();
     same("heads of the chains", &walked, &heads)?;
-    Ok(replayed.into_iter().map(|(job, (_, replayed))| (job, replayed)).collect())
+    Ok(replayed)
+}
+
+/// Returns how an error calls the chain of this name.
+fn shown(chain: &str) -> String {
+    data_sets::data_set_of(chain).map_or_else(|| format!("job {chain}"), |name| format!("data set {name}"))
 }
 
 fn same<T: PartialEq>(what: &str, chain: &T, table: &T) -> Result<(), Fail> {

@@ -8,6 +8,7 @@ use redb::ReadableTable;
 use crate::{
     JobRecord, JobState, Ledger, LedgerError, Result, ShardRecord, chain,
     chain::event::Event,
+    data_set::Recharge,
     error::Fail,
     store::Outcome,
     tables::{
@@ -15,6 +16,8 @@ use crate::{
         branches_table::OpenedFrom, jobs_table, shards_table,
     },
 };
+
+use super::charges;
 
 /// A branch, and the rows of its Z that have been bound: all that may have been released.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +53,20 @@ impl Ledger {
     /// [`LedgerError::BranchSuperseded`] where another branch than the expected one is current,
     /// [`LedgerError::JobState`], or `from_row` is beyond the parent's next row.
     pub fn open_branch(&self, request: &OpenBranch, nonce: Nonce) -> Result<OpenedBranch> {
+        self.open_charged_branch(request, nonce, None)
+    }
+
+    /// Opens a branch as [`Ledger::open_branch`] does, and charges the job's data set for it.
+    ///
+    /// # Errors
+    /// [`LedgerError::DataSetChanged`] where the charge was decided on an earlier state: decide again.
+    /// [`LedgerError::JobState`] for a job of a data set without a charge.
+    pub fn open_charged_branch(
+        &self,
+        request: &OpenBranch,
+        nonce: Nonce,
+        recharge: Option<&Recharge>,
+    ) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
         self.store.write("open_branch", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
@@ -79,6 +96,7 @@ impl Ledger {
                 .branch
                 .checked_add(1)
                 .ok_or_else(|| LedgerError::invalid("branch", record.branch, "below 2^64 - 1"))?;
+            charges::recharge(transaction, job, branch, recharge)?;
             let opened = OpenedFrom { parent, from_row: *from_row, nonce };
             branches.insert((job.as_str(), branch), opened.to_stored())?;
             (record.branch, record.lineage) = (branch, lineage.rewound(*from_row, branch, nonce));

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     Created, JobRecord, JobState, Ledger, LedgerError, Result, ShardRecord, chain,
     chain::event::Event,
+    data_set::Reservation,
     store::Outcome,
     tables::{
         self, IDENTITY, JOBS, META, META_EPOCH, PLANS, SHARDS,
@@ -14,7 +15,7 @@ use crate::{
     },
 };
 
-use super::coverage;
+use super::{charges, coverage};
 
 impl Ledger {
     /// Returns the ledger's id: random, and drawn when the ledger was begun.
@@ -35,6 +36,19 @@ impl Ledger {
     /// Creates a running job with its shards, under the nonce of its record. The same definition again is no error, and
     /// the job keeps the nonce that it was created with; a destroyed job's name stays in use.
     pub fn create_job(&self, job: &JobRecord, shards: &[ShardRecord]) -> Result<Created> {
+        self.create_charged_job(job, shards, None)
+    }
+
+    /// Creates a job as [`Ledger::create_job`] does, and reserves its whole plan in a data set.
+    ///
+    /// # Errors
+    /// [`LedgerError::DataSetChanged`] where the reservation was decided on an earlier state: decide again.
+    pub fn create_charged_job(
+        &self,
+        job: &JobRecord,
+        shards: &[ShardRecord],
+        reservation: Option<&Reservation>,
+    ) -> Result<Created> {
         if job.state != JobState::Running {
             return Err(LedgerError::invalid("state", job.state, "running, the state of a new job"));
         }
@@ -47,6 +61,7 @@ impl Ledger {
             let mut jobs = transaction.open_table(JOBS)?;
             if let Some(existing) = find(&jobs, &job.job)? {
                 same_definition(&existing, job)?;
+                charges::check_same(transaction, &job.job, reservation)?;
                 return Ok(Outcome::Nothing(Created::Existing));
             }
             put(&mut jobs, job)?;
@@ -58,6 +73,9 @@ impl Ledger {
             let plan_sha256 = Sha256::digest(&job.plan_toml).into();
             let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
             chain::append(transaction, &job.job, &Event::created(ledger, job, plan_sha256, shards))?;
+            if let Some(reservation) = reservation {
+                charges::reserve(transaction, job, reservation)?;
+            }
             Ok(Outcome::Commit(Created::New))
         })
     }
@@ -87,6 +105,12 @@ impl Ledger {
 
     /// Changes the job's state: from running to finished to destroyed, never back.
     pub fn set_job_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {
+        self.end_job(job, state, false)
+    }
+
+    /// Changes the job's state, and settles its charge. `keeps_charge` says that rows may have been released that this
+    /// ledger does not know: then nothing is given back.
+    pub fn end_job(&self, job: &JobId, state: JobState, keeps_charge: bool) -> Result<JobRecord> {
         self.store.write("set_job_state", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
             let mut record = existing(&jobs, job)?;
@@ -106,6 +130,7 @@ impl Ledger {
             record.state = state;
             put(&mut jobs, &record)?;
             chain::append(transaction, job, &Event::StateChanged { state })?;
+            charges::settle(transaction, job, keeps_charge)?;
             Ok(Outcome::Commit(record))
         })
     }

@@ -2,8 +2,10 @@
 
 pub mod bindings;
 pub mod branches;
+pub mod charges;
 mod checkpoint_list;
 pub mod coverage;
 pub mod cursor;
+mod data_sets;
 mod jobs;
 mod shards;

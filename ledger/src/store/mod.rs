@@ -24,7 +24,7 @@ use recording::RecordingTransaction;
 
 /// The changes that have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
 /// `before_commit` or `after_commit` and CHANGE is one of these.
-pub const FAIL_POINTS: [&str; 9] = [
+pub const FAIL_POINTS: [&str; 11] = [
     "next_epoch",
     "create_job",
     "set_job_state",
@@ -34,6 +34,8 @@ pub const FAIL_POINTS: [&str; 9] = [
     "bind",
     "add_checkpoint",
     "remove_checkpoint",
+    "create_data_set",
+    "grant_budget",
 ];
 
 /// Transactions on one database, made durable by a [`Backend`].

@@ -18,7 +18,7 @@ use durable_io::{
     crash_point, create_private_file, create_private_folder, folder_of, make_private, sync_folder,
 };
 use proto::Nonce;
-use redb::{Builder, Database, StorageBackend, backends::InMemoryBackend};
+use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableError, backends::InMemoryBackend};
 
 use crate::{LedgerError, chain::verify, tables};
 
@@ -64,6 +64,10 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     let copy = copied(length, |at, piece| file.read_exact_at(piece, at));
     check_copy(copy.map_err(|error| io_error("reading it", error))?, path)?;
     let db = open_checked(file, path)?;
+    create_missing_tables(&db).map_err(|error| LedgerError::Io {
+        path: path.to_owned(),
+        reason: format!("adding tables that an older build did not have: {error}"),
+    })?;
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
@@ -111,6 +115,18 @@ pub fn create_tables(db: &Database, id: Nonce) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
+/// Creates the tables that a ledger of an older build lacks; writes nothing where there are none.
+fn create_missing_tables(db: &Database) -> Result<(), redb::Error> {
+    match db.begin_read()?.open_table(tables::CHARGES) {
+        Ok(_) => return Ok(()),
+        Err(TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let transaction = begin_durable(db)?;
+    tables::create_all(&transaction)?;
+    Ok(transaction.commit()?)
+}
+
 /// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger with the id
 /// `new`: where that stops half way, the store must be emptied again, as the draft of a file is.
 pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Store, LedgerError> {
@@ -122,9 +138,8 @@ pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Sto
         check_copy(copy.map_err(|error| failed(&error))?, path)?;
     }
     let db = caught(|| builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
-    if is_new {
-        create_tables(&db, new).map_err(|error| failed(&error))?;
-    }
+    let created = if is_new { create_tables(&db, new) } else { create_missing_tables(&db) };
+    created.map_err(|error| failed(&error))?;
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
@@ -159,6 +174,7 @@ fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<(), LedgerError> {
     }
     let check = || {
         verify::check_format(&db, path)?;
+        create_missing_tables(&db).map_err(|error| damaged(error.to_string()))?;
         verify::verify(&db, path)
     };
     match catch_unwind(AssertUnwindSafe(check)) {

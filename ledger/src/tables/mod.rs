@@ -2,6 +2,7 @@
 
 pub(crate) mod branch_cursor;
 pub(crate) mod branches_table;
+pub(crate) mod data_sets_table;
 pub(crate) mod jobs_table;
 pub(crate) mod shards_table;
 
@@ -13,6 +14,9 @@ use crate::error::Fail;
 
 /// The version of the tables. It rises with every change that an older build can't read.
 pub const FORMAT: u64 = 3;
+/// The version of a ledger that has data sets: a build that knows none of them would let their jobs rewind for nothing.
+/// A ledger gets it with its first data set.
+pub const FORMAT_WITH_DATA_SETS: u64 = 4;
 
 /// Numbers of the ledger itself, by name.
 pub const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -32,9 +36,13 @@ pub const CURSORS: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDef
 pub const BRANCHES: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("branches");
 /// Job, id -> record.
 pub const CHECKPOINTS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("checkpoints");
-/// Job, index -> hash of the entry, then its event as JSON.
+/// Data set -> its record.
+pub const DATA_SETS: TableDefinition<&str, &[u8]> = TableDefinition::new("data_sets");
+/// Job -> what it is charged for, in which data set.
+pub const CHARGES: TableDefinition<&str, &[u8]> = TableDefinition::new("charges");
+/// Job or `data-set/` and a data set, index -> hash of the entry, then its event as JSON.
 pub const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("entries");
-/// Job -> number of its entries, hash of the last.
+/// Job or `data-set/` and a data set -> number of its entries, hash of the last.
 pub const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("heads");
 
 /// The key of [`FORMAT`].
@@ -55,6 +63,8 @@ pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::Tabl
     transaction.open_table(CURSORS)?;
     transaction.open_table(BRANCHES)?;
     transaction.open_table(CHECKPOINTS)?;
+    transaction.open_table(DATA_SETS)?;
+    transaction.open_table(CHARGES)?;
     transaction.open_table(ENTRIES)?;
     transaction.open_table(HEADS)?;
     Ok(())

@@ -10,7 +10,8 @@ use serde_json::Value as Json;
 use crate::{
     error::Fail,
     tables::{
-        BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, PLANS, SHARDS, create_all,
+        BINDINGS, BRANCHES, CHARGES, CHECKPOINTS, CURSORS, DATA_SETS, ENTRIES, HEADS, JOBS, META, PLANS,
+        SHARDS, create_all,
     },
 };
 
@@ -33,6 +34,8 @@ pub fn apply(transaction: &WriteTransaction, changes: Vec<Change>) -> Result<(),
             name if name == CURSORS.name() => put(transaction, CURSORS, key, value),
             name if name == BRANCHES.name() => put(transaction, BRANCHES, key, value),
             name if name == CHECKPOINTS.name() => put(transaction, CHECKPOINTS, key, value),
+            name if name == DATA_SETS.name() => put(transaction, DATA_SETS, key, value),
+            name if name == CHARGES.name() => put(transaction, CHARGES, key, value),
             name if name == ENTRIES.name() => put(transaction, ENTRIES, key, value),
             name if name == HEADS.name() => put(transaction, HEADS, key, value),
             _ => Ok(None),

@@ -10,6 +10,8 @@ mod binding;
 mod branches;
 #[path = "../suite/checkpoint_list.rs"]
 mod checkpoint_list;
+#[path = "../suite/data_sets.rs"]
+mod data_sets;
 mod ends;
 #[allow(dead_code)] // some of it is for clusters
 #[path = "../../../tests/src/etcd.rs"]

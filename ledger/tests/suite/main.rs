@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod against_model;
+mod altered_charges;
 mod binding;
 mod branches;
 mod chain;
 mod checkpoint_list;
 mod cursor;
 mod damage;
+mod data_sets;
 mod faults;
 mod formats;
 mod jobs;

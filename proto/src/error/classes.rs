@@ -26,6 +26,7 @@ impl ServiceError {
             | CursorMismatch { .. }
             | StaleEpoch { .. }
             | MustRegister { .. }
+            | BudgetExceeded(_)
             | JobState { .. } => Code::FailedPrecondition,
             NotOwner { .. }
             | Restoring { .. }
@@ -69,6 +70,7 @@ impl ServiceError {
             | LedgerBehind { .. }
             | CursorMismatch { .. }
             | NotBound { .. }
+            | BudgetExceeded(_)
             | JobState { .. }
             | Checkpoint { .. }
             | Unauthenticated
@@ -105,6 +107,7 @@ impl ServiceError {
             KeyMismatch { .. } => "key_mismatch",
             RowBeyondIterations { .. } => "row_beyond_iterations",
             RangeBeyondDimension { .. } => "range_beyond_dimension",
+            BudgetExceeded(_) => "budget_exceeded",
             AlreadyBound { .. } => "already_bound",
             BranchSuperseded { .. } => "branch_superseded",
             LedgerBehind { .. } => "ledger_behind",

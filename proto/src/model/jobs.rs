@@ -1,6 +1,6 @@
 //! Requests of trainers about jobs as a whole.
 
-use super::digest;
+use super::{BudgetedAccount, digest};
 use crate::{CoordinateRange, JobId, Result, ServiceError, pb};
 
 /// A request to create a job. The plan's text is checked by the crate `plan`.
@@ -18,6 +18,8 @@ pub struct CreateJob {
     pub key_commitment: [u8; 32],
     /// The digest that the caller expects the plan to have.
     pub plan_digest: Option<[u8; 32]>,
+    /// The data set that the job draws on; `None` for a job outside of every budget.
+    pub account: Option<BudgetedAccount>,
 }
 
 impl TryFrom<pb::CreateJobRequest> for CreateJob {
@@ -34,6 +36,7 @@ impl TryFrom<pb::CreateJobRequest> for CreateJob {
             } else {
                 Some(digest("plan_digest", &request.plan_digest)?)
             },
+            account: request.account.map(BudgetedAccount::try_from).transpose()?,
         })
     }
 }

@@ -17,9 +17,12 @@ use crate::progress::Progress;
 use crate::streams;
 use crate::values::Span;
 
+mod account;
 mod history;
 mod irreversible;
 
+use account::AccountArgs;
+pub use account::of as account_of;
 use irreversible::{EndArgs, RewindArgs};
 
 #[derive(Args, Clone, Debug)]
@@ -47,12 +50,14 @@ pub struct CreateArgs {
     /// File of the job's key, mode 0400 or 0600; only the key's commitment is sent
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
+    #[command(flatten)]
+    account: AccountArgs,
 }
 
 #[derive(Subcommand, Clone, Debug)]
 pub enum JobCommand {
     /// Create a job from a plan
-    Create(CreateArgs),
+    Create(Box<CreateArgs>),
     /// List all jobs
     List(CoordinatorArg),
     /// Show one job
@@ -144,8 +149,8 @@ impl JobCommand {
     fn coordinator(&self) -> &CoordinatorArg {
         match self {
             Self::List(coordinator) => coordinator,
-            Self::Create(CreateArgs { job, .. })
-            | Self::Show(job)
+            Self::Create(create) => &create.job.coordinator,
+            Self::Show(job)
             | Self::Reshard { job, .. }
             | Self::Hint { job, .. }
             | Self::Checkpoint(job)
@@ -163,7 +168,7 @@ impl JobCommand {
         let coordinator = self.coordinator().clone();
         online::block_on(&coordinator, async move {
             match self {
-                Self::Create(args) => show(&create(args).await?).print(format)?,
+                Self::Create(args) => show(&create(*args).await?).print(format)?,
                 Self::List(args) => list(&args, format).await?,
                 Self::Show(args) => show(&client(&args).await?.jobs().get(&args.job).await?).print(format)?,
                 Self::Finish(args) => args.finish().await?.print(format)?,
@@ -218,6 +223,7 @@ async fn create(args: CreateArgs) -> anyhow::Result<pb::Job> {
         shards: args.shards,
         key_commitment: key_file::read(&args.key_file)?.commitment().to_vec(),
         plan_digest: plan.digest().to_vec(),
+        account: args.account.account()?,
     };
     Ok(client(&args.job).await?.jobs().create(request).await?)
 }

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod batches;
+pub mod budget;
 pub mod calibrate;
 pub mod certs;
 pub mod completions;

@@ -4,7 +4,8 @@ use std::future::Future;
 
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use node::process::runtime::Runtime;
-use proto::ServiceError;
+use proto::{ServiceError, pb};
+use serde_json::{Value, json};
 
 use super::harden::harden;
 use crate::access::CoordinatorArg;
@@ -52,5 +53,24 @@ pub fn table<const N: usize>(header: [&str; N]) -> Table {
         .load_preset(UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(header);
+    table
+}
+
+/// Returns an entry of a chain of events as JSON, with the event as the text that was hashed.
+pub fn entry(entry: &pb::Entry) -> Value {
+    json!({
+        "index": entry.index,
+        "previous": hex::encode(&entry.previous),
+        "hash": hex::encode(&entry.hash),
+        "event": entry.event,
+    })
+}
+
+/// Returns the entries of a chain of events as a table.
+pub fn entries(entries: &[pb::Entry]) -> Table {
+    let mut table = table(["index", "hash", "event"]);
+    for entry in entries {
+        table.add_row([&entry.index.to_string(), &hex::encode(&entry.hash), &entry.event]);
+    }
     table
 }

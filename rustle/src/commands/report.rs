@@ -22,7 +22,7 @@ use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, Word, bad_use};
 use crate::progress::Progress;
 
-mod sampling;
+pub mod sampling;
 
 /// State the privacy guarantee of a plan or a job
 #[derive(Clone, Debug, Args)]

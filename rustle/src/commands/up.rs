@@ -18,8 +18,10 @@ use crate::commands::plan_file;
 use crate::output::{Answer, Format, never_quiet};
 use crate::progress::Progress;
 use crate::streams;
+use budget::UpBudgetArgs;
 use watch::Watch;
 
+mod budget;
 mod own_key;
 mod watch;
 
@@ -65,10 +67,13 @@ pub struct UpArgs {
     /// Start a process again that has ended by itself [default: say why; end with the coordinator or the last worker]
     #[arg(long)]
     restart: bool,
+    #[command(flatten)]
+    budget: UpBudgetArgs,
 }
 
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = plan_file::read(&args.plan)?;
+    args.budget.check()?;
     let dimension = dimension::resolve(args.dimension, &plan)?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
     // This process holds the key while the cluster runs.
@@ -115,6 +120,9 @@ async fn create_job(
 ) -> anyhow::Result<pb::Job> {
     // One shard for each worker: the coordinator knows only those that have registered.
     let blocks = dimension.div_ceil(noise_kernel::BLOCK as u64).max(1);
+    let connections = Connections::dialing(cluster.dialing(&Role::Operator)?);
+    let client = Client::with_connections(&cluster.url(), connections)?;
+    let account = args.budget.account(&client).await?;
     let request = pb::CreateJobRequest {
         job: args.job.to_string(),
         plan_toml: plan.to_toml_string()?,
@@ -122,9 +130,9 @@ async fn create_job(
         shards: blocks.min(u64::from(args.workers)) as u32,
         key_commitment: key.commitment().to_vec(),
         plan_digest: plan.digest().to_vec(),
+        account,
     };
-    let connections = Connections::dialing(cluster.dialing(&Role::Operator)?);
-    Ok(Client::with_connections(&cluster.url(), connections)?.jobs().create(request).await?)
+    Ok(client.jobs().create(request).await?)
 }
 
 /// Prints the cluster's addresses, and a command to try.

@@ -219,6 +219,7 @@ impl Demo {
             shards: 0,
             key_commitment: self.key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
+            account: None,
         };
         self.runtime.block_on(client.jobs().create(request))?;
         Ok(client)

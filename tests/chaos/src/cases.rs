@@ -67,6 +67,7 @@ impl Case {
             shards: SHARDS,
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
+            account: None,
         };
         Ok(Self { job, request, rows: Vec::new(), plan })
     }

@@ -55,6 +55,7 @@ impl Rows {
             shards,
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
+            account: None,
         };
         let created = runtime.block_on(client.jobs().create(request))?;
         let noise_id = NoiseId::try_from(&created)?;

@@ -80,6 +80,7 @@ impl Case {
             shards,
             key_commitment: key().commitment().to_vec(),
             plan_digest: self.plan.digest().to_vec(),
+            account: None,
         }
     }
 

@@ -126,6 +126,7 @@ impl World {
             straggler_timeout: Duration::ZERO,
             token_ttl: Duration::from_secs(3600),
             report_delta: 1e-6,
+            require_data_set: false,
             fetch_deadline: Duration::from_secs(5),
         }
     }

@@ -81,6 +81,7 @@ impl TokenCluster {
             shards: 1,
             key_commitment: noise_kernel::JobKey::from_bytes(&tests::KEY).unwrap().commitment().to_vec(),
             plan_digest: vec![],
+            account: None,
         };
         self.cluster.runtime.block_on(self.client(Some("operator")).jobs().create(request)).unwrap();
     }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use node::telemetry::metric_definitions::{Kind, MetricDefinition};
 
 /// Labels that any metric of ours may have: each has few values, whatever callers do.
-const LABELS: [&str; 9] = ["method", "code", "kind", "reason", "version", "le", "how", "state", "delta"];
+const LABELS: [&str; 10] =
+    ["method", "code", "kind", "reason", "version", "le", "how", "state", "delta", "data_set"];
 /// Bounded by their number: [`coordinator`] watches 100 at most.
 const JOB_LABEL: &str = "training_job";
 
@@ -14,6 +15,7 @@ pub fn defined() -> BTreeMap<&'static str, Kind> {
         node::telemetry::metric_definitions::DEFINITIONS,
         coordinator::DEFINITIONS,
         coordinator::JOB_DEFINITIONS,
+        coordinator::DATA_SET_DEFINITIONS,
         noise_worker::DEFINITIONS,
     ];
     all.into_iter().flatten().map(|MetricDefinition { name, kind, .. }| (*name, *kind)).collect()

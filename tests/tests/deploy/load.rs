@@ -33,6 +33,13 @@ impl Load {
         let job = job("watched");
         cluster.create(&job, &plan(), DIMENSION, WORKERS as u32).unwrap();
         cluster.wait_ready(&job);
+        let data_set = proto::pb::CreateDataSetRequest {
+            data_set: "watched".into(),
+            unit: "user".into(),
+            neighbouring: "zero-out".into(),
+            budget: Some(proto::pb::PrivacyAmount { epsilon: 4.0, delta: 1e-6 }),
+        };
+        cluster.runtime.block_on(cluster.client.budgets().create(data_set)).unwrap();
         Self { cluster, job, next_row: 0 }
     }
 

@@ -11,7 +11,7 @@ definitions in the code: `RUSTLE_WRITE_DOCS=1 cargo nextest run --release -p tes
 test fails where it is behind.
 
 Labels are bounded: `method` is one of the service's own or `other`, `code` a gRPC code, `kind` the name of an error,
-`training_job` one of at most 100 jobs, and its series end with the job. Histograms have buckets at 1 and 3 of every
+`training_job` one of at most 100 jobs, and its series end with the job; `data_set` is one that an operator recorded. Histograms have buckets at 1 and 3 of every
 decade from 0.1 ms to 300 s, so that they add up over workers.
 ";
 
@@ -21,6 +21,7 @@ fn the_page_is_what_the_definitions_say() {
         section("Both", node::telemetry::metric_definitions::DEFINITIONS),
         section("Coordinator", coordinator::DEFINITIONS),
         section("Jobs, by the coordinator", coordinator::JOB_DEFINITIONS),
+        section("Data sets, by the coordinator", coordinator::DATA_SET_DEFINITIONS),
         section("Worker", noise_worker::DEFINITIONS),
     ];
     let page = format!("{HEAD}\n{}", sections.join("\n"));

@@ -100,6 +100,7 @@ impl Cluster {
             shards: 2,
             key_commitment: JobKey::from_bytes(&KEY).unwrap().commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
+            account: None,
         };
         self.runtime.block_on(self.client().jobs().create(request)).unwrap();
     }

@@ -24,6 +24,11 @@ const TABLE: &str = "
 /rustle.v1.Jobs/GetCursor                                       -           -      own     own      -       -
 /rustle.v1.Jobs/CheckCursor                                     -           -      own     own      -       -
 /rustle.v1.Jobs/ResumeJob                                       -           -      own     own      -       -
+/rustle.v1.Budgets/CreateDataSet                                 -           -      -       yes      -        -
+/rustle.v1.Budgets/GetDataSet                                    -           -      -       yes      yes      -
+/rustle.v1.Budgets/ListDataSets                                  -           -      -       yes      yes      -
+/rustle.v1.Budgets/GrantBudget                                   -           -      -       yes      -        -
+/rustle.v1.Budgets/ListDataSetEntries                            -           -      -       yes      yes      -
 /rustle.v1.Noise/GetRouting                                     -           -      own     own      -       -
 /rustle.v1.Noise/Bind                                           -           -      own     -        -       -
 /rustle.v1.Noise/Fetch                                          -           -      own     -        -       -

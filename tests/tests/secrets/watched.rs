@@ -117,6 +117,7 @@ impl WatchedCluster {
             shards: 2,
             key_commitment: JobKey::from_bytes(&key()).unwrap().commitment().to_vec(),
             plan_digest: vec![],
+            account: None,
         };
         let created = self.runtime.block_on(operator.jobs().create(request)).unwrap();
         let noise_id = NoiseId::try_from(&created).unwrap();

@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use proto::pb;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{JobArgs, client};
 use crate::commands::online;
@@ -14,24 +14,10 @@ pub async fn ledger(args: &JobArgs, format: Format) -> anyhow::Result<()> {
     let entries = client(args).await?.jobs().entries(&args.job).await?;
     match format {
         Format::Json => {
-            let entry = |entry: &pb::Entry| -> Value {
-                json!({
-                    "index": entry.index,
-                    "previous": hex::encode(&entry.previous),
-                    "hash": hex::encode(&entry.hash),
-                    "event": entry.event,
-                })
-            };
-            let entries: Vec<_> = entries.iter().map(entry).collect();
+            let entries: Vec<_> = entries.iter().map(online::entry).collect();
             streams::line(json!({ "job": args.job, "entries": entries }))?;
         }
-        Format::Table => {
-            let mut table = online::table(["index", "hash", "event"]);
-            for entry in &entries {
-                table.add_row([&entry.index.to_string(), &hex::encode(&entry.hash), &entry.event]);
-            }
-            streams::line(table)?;
-        }
+        Format::Table => streams::line(online::entries(&entries))?,
     }
     Ok(())
 }

@@ -1,0 +1,116 @@
+//! Data sets: recording them, reading and raising their budgets.
+
+use ledger::{ChargeState, DataSetRecord, DataSetState, LedgerError};
+use proto::model::{CreateDataSet, PrivacyBudget};
+use proto::{DataSetId, Result, ServiceError, pb};
+use release::budget::{self, Odometer, cost_alone};
+use tracing::info;
+
+use super::branches::{MAX_ENTRIES, MAX_ENTRY_BYTES, entry_message};
+use crate::coordinator::Coordinator;
+
+impl Coordinator {
+    /// Records a data set, or returns it if it exists with the same definition.
+    pub async fn create_data_set(&self, request: CreateDataSet) -> Result<pb::DataSet> {
+        let CreateDataSet { data_set, unit, neighbouring, budget } = request;
+        let record = DataSetRecord { data_set: data_set.clone(), unit, neighbouring, budget };
+        let created = self.with_ledger(move |ledger| ledger.create_data_set(&record)).await?;
+        info!(%data_set, ?created, epsilon = budget.epsilon, delta = budget.delta, "data set recorded");
+        self.data_set(data_set).await
+    }
+
+    /// Replaces a data set's budget.
+    pub async fn grant_budget(&self, data_set: DataSetId, budget: PrivacyBudget) -> Result<pb::DataSet> {
+        let name = data_set.clone();
+        self.with_ledger(move |ledger| budget::grant(ledger, &name, budget)).await?;
+        info!(%data_set, epsilon = budget.epsilon, delta = budget.delta, "budget granted");
+        self.data_set(data_set).await
+    }
+
+    /// Returns a data set with its odometer and all charges.
+    pub async fn data_set(&self, data_set: DataSetId) -> Result<pb::DataSet> {
+        let state = self.with_ledger(move |ledger| ledger.data_set(&data_set)).await?;
+        self.data_set_message(state).await
+    }
+
+    /// Returns all data sets, by name.
+    pub async fn data_sets(&self) -> Result<Vec<pb::DataSet>> {
+        let states = self.data_set_states().await?;
+        let mut messages = Vec::new();
+        for state in states {
+            messages.push(self.data_set_message(state).await?);
+        }
+        Ok(messages)
+    }
+
+    /// Reads the state of every data set.
+    pub async fn data_set_states(&self) -> Result<Vec<DataSetState>> {
+        self.with_ledger(|ledger| {
+            ledger.data_sets()?.iter().map(|data_set| ledger.data_set(data_set)).collect()
+        })
+        .await
+    }
+
+    /// Returns entries of a data set's chain of events, as many as fit in one answer.
+    pub async fn data_set_entries(
+        &self,
+        request: pb::ListDataSetEntriesRequest,
+    ) -> Result<pb::ListEntriesResponse> {
+        let data_set = DataSetId::new(request.data_set)?;
+        let most = match request.most {
+            0 => MAX_ENTRIES,
+            most => MAX_ENTRIES.min(most as usize),
+        };
+        let entries = self
+            .with_ledger(move |ledger| {
+                ledger.data_set_entries(&data_set, request.first, most, MAX_ENTRY_BYTES)
+            })
+            .await?;
+        Ok(pb::ListEntriesResponse { entries: entries.into_iter().map(entry_message).collect() })
+    }
+
+    /// Compositions of sampled jobs take seconds: they have blocking threads, few at once.
+    async fn data_set_message(&self, state: DataSetState) -> Result<pb::DataSet> {
+        let turn =
+            self.answer_limits().accounts.clone().acquire_owned().await.map_err(ServiceError::internal)?;
+        let message = node::process::blocking::run(move || {
+            let _held = turn;
+            message_of(&state)
+        });
+        Ok(message.await.map_err(ServiceError::internal)??)
+    }
+}
+
+fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
+    let Odometer { spent, reserved, left, adaptive } = Odometer::of(state)?;
+    let DataSetRecord { data_set, unit, neighbouring, budget } = &state.record;
+    let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
+    let charge = |charged: &ledger::ChargedJob| {
+        let word = match charged.charge.state {
+            ChargeState::GivenBack => "given-back",
+            ChargeState::Open if charged.rows_bound == 0 => "reserved",
+            ChargeState::Open | ChargeState::Final => "spent",
+        };
+        Ok(pb::JobCharge {
+            job: charged.job.to_string(),
+            state: word.to_owned(),
+            rows_bound: charged.rows_bound,
+            branch: charged.branch,
+            event: charged.charge.event.clone(),
+            epsilon: cost_alone(charged, state)?,
+        })
+    };
+    Ok(pb::DataSet {
+        data_set: data_set.to_string(),
+        unit: unit.to_string(),
+        neighbouring: neighbouring.to_string(),
+        budget: amount(budget.epsilon),
+        spent: amount(spent),
+        reserved: amount(reserved),
+        left: amount(left),
+        charges: state.charges.iter().map(charge).collect::<Result<_, LedgerError>>()?,
+        entries: state.head.entries,
+        head: state.head.hash.to_vec(),
+        adaptive,
+    })
+}

@@ -1,0 +1,104 @@
+//! The events of a data set, and the state that they determine.
+
+use std::collections::BTreeMap;
+
+use proto::{
+    DataSetId, JobId, Nonce,
+    model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::data_set::{Charge, ChargeState, DataSetRecord};
+
+/// A durable event in the life of a data set. Its JSON is what is stored, hashed and exported, and never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DataSetEvent {
+    /// The data set was recorded: always the first event.
+    DataSetCreated {
+        /// The id of the ledger that it was recorded in.
+        ledger: Nonce,
+        /// Whose data the budget protects.
+        unit: PrivacyUnit,
+        /// The relation that the budget holds under.
+        neighbouring: NeighbouringRelation,
+        /// The budget.
+        budget: PrivacyBudget,
+    },
+    /// Another budget took the place of the one before.
+    BudgetGranted {
+        /// The new budget.
+        budget: PrivacyBudget,
+    },
+    /// A job was created, and its whole plan is charged for.
+    Reserved {
+        /// The job.
+        job: JobId,
+        /// The job's nonce.
+        job_nonce: Nonce,
+        /// The event of the job's plan, as JSON.
+        charge: String,
+    },
+    /// A job rewound.
+    Recharged {
+        /// The job.
+        job: JobId,
+        /// The branch that it opened.
+        branch: u64,
+        /// The event that it is charged for from now on, as JSON.
+        charge: String,
+    },
+    /// A job was finished or destroyed.
+    Settled {
+        /// The job.
+        job: JobId,
+        /// Whether it is charged for nothing.
+        given_back: bool,
+    },
+}
+
+/// The state that a data set has after its events so far.
+#[derive(Default)]
+pub struct ReplayedDataSet {
+    /// The record, and the id of the ledger that it began in.
+    pub created: Option<(DataSetRecord, Nonce)>,
+    /// What each job is charged for.
+    pub charges: BTreeMap<String, Charge>,
+}
+
+impl ReplayedDataSet {
+    /// Applies the next event. Error: it can't follow those before.
+    pub fn apply(&mut self, name: &str, event: DataSetEvent) -> Result<(), &'static str> {
+        let Some((record, _)) = &mut self.created else {
+            let DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget } = event else {
+                return Err("a data set is recorded first");
+            };
+            let data_set = DataSetId::new(name).map_err(|_| "a name that no data set can have")?;
+            self.created = Some((DataSetRecord { data_set, unit, neighbouring, budget }, ledger));
+            return Ok(());
+        };
+        match event {
+            DataSetEvent::DataSetCreated { .. } => return Err("a data set is recorded once"),
+            DataSetEvent::BudgetGranted { budget } => record.budget = budget,
+            DataSetEvent::Reserved { job, job_nonce, charge } => {
+                let planned = charge.clone();
+                let data_set = record.data_set.clone();
+                let charge = Charge { data_set, job_nonce, planned, event: charge, state: ChargeState::Open };
+                if self.charges.insert(job.into(), charge).is_some() {
+                    return Err("a job reserves once");
+                }
+            }
+            DataSetEvent::Recharged { job, charge, .. } => self.open(&job)?.event = charge,
+            DataSetEvent::Settled { job, given_back } => {
+                let state = if given_back { ChargeState::GivenBack } else { ChargeState::Final };
+                self.open(&job)?.state = state;
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, job: &JobId) -> Result<&mut Charge, &'static str> {
+        let charge = self.charges.get_mut(job.as_str()).ok_or("a job that reserved nothing")?;
+        if charge.state == ChargeState::Open { Ok(charge) } else { Err("a charge that had been settled") }
+    }
+}

@@ -1,0 +1,134 @@
+//! Charges: what each job of a data set costs. Each function changes a charge within the transaction that does what it
+//! pays for, so that neither is there without the other.
+//!
+//! Whether a charge fits a budget is decided above this crate, on a [`DataSetState`](crate::DataSetState). A change states
+//! the end of the chain that it was decided on, and is refused where another one was appended meanwhile: of two callers who
+//! decided on the same state one must decide again.
+//!
+//! A row can't be bound beyond its charge: the charge is for all n rows of the plan on the current branch, together with
+//! what each branch before had released, and [`Ledger::bind`](crate::Ledger::bind) refuses rows ≥ n and every branch but
+//! the current one.
+
+use proto::{DataSetId, JobId};
+use redb::ReadableTable;
+
+use crate::{
+    Head, JobRecord, LedgerError, Result,
+    chain::{data_set_event::DataSetEvent, data_sets as chains},
+    data_set::{Charge, ChargeState, Recharge, Reservation},
+    error::Fail,
+    store::recording::RecordingTransaction,
+    tables::{
+        CHARGES, CURSORS, DATA_SETS, HEADS,
+        data_sets_table::{charge_of, existing, put_charge},
+    },
+};
+
+/// Reserves the whole plan of a job that is being created.
+pub fn reserve(
+    transaction: &RecordingTransaction<'_>,
+    job: &JobRecord,
+    reservation: &Reservation,
+) -> Result<(), Fail> {
+    let Reservation { data_set, event, expected } = reservation;
+    existing(&transaction.open_table(DATA_SETS)?, data_set)?;
+    let changed = || LedgerError::DataSetChanged { data_set: data_set.to_string() };
+    check_head(&transaction.open_table(HEADS)?, data_set, expected.ok_or_else(changed)?)?;
+    let charge = Charge {
+        data_set: data_set.clone(),
+        job_nonce: job.nonce,
+        planned: event.clone(),
+        event: event.clone(),
+        state: ChargeState::Open,
+    };
+    put_charge(&mut transaction.open_table(CHARGES)?, &job.job, &charge)?;
+    let reserved =
+        DataSetEvent::Reserved { job: job.job.clone(), job_nonce: job.nonce, charge: event.clone() };
+    chains::append(transaction, data_set, &reserved)
+}
+
+/// Checks that a job that exists is charged for in the way that a request to create it asks for.
+pub fn check_same(
+    transaction: &RecordingTransaction<'_>,
+    job: &JobId,
+    requested: Option<&Reservation>,
+) -> Result<(), Fail> {
+    let charge = charge_of(&transaction.open_table(CHARGES)?, job)?;
+    let none = || "none".to_owned();
+    let old = charge.as_ref().map_or_else(none, |charge| charge.data_set.to_string());
+    let new = requested.map_or_else(none, |reservation| reservation.data_set.to_string());
+    let difference = match (&charge, requested) {
+        _ if old != new => format!("data set is {old}, requested {new}"),
+        (Some(charge), Some(requested)) if charge.planned != requested.event => {
+            format!("account is {}, requested {}", charge.planned, requested.event)
+        }
+        _ => return Ok(()),
+    };
+    Err(LedgerError::AlreadyExists { what: "job", name: job.to_string(), difference }.into())
+}
+
+/// Charges a job for a branch that it opens.
+pub fn recharge(
+    transaction: &RecordingTransaction<'_>,
+    job: &JobId,
+    branch: u64,
+    recharge: Option<&Recharge>,
+) -> Result<(), Fail> {
+    let Some(charge) = charge_of(&transaction.open_table(CHARGES)?, job)? else { return Ok(()) };
+    let data_set = charge.data_set.clone();
+    let Some(Recharge { event, expected, rows_bound: computed_on }) = recharge else {
+        let state = format!("charged for in data set {data_set}");
+        let allowed = "a branch that its budget pays for, as a coordinator opens it".to_owned();
+        return Err(LedgerError::JobState { job: job.to_string(), state, allowed }.into());
+    };
+    check_head(&transaction.open_table(HEADS)?, &data_set, *expected)?;
+    // A row bound since is one more that the job leaves behind.
+    if rows_bound(&transaction.open_table(CURSORS)?, job)? != *computed_on {
+        return Err(LedgerError::DataSetChanged { data_set: data_set.to_string() }.into());
+    }
+    if charge.event == *event {
+        return Ok(());
+    }
+    let changed = Charge { event: event.clone(), ..charge };
+    put_charge(&mut transaction.open_table(CHARGES)?, job, &changed)?;
+    let recharged = DataSetEvent::Recharged { job: job.clone(), branch, charge: event.clone() };
+    chains::append(transaction, &data_set, &recharged)
+}
+
+/// Settles the charge of a job that ends. It is given back where the job has bound no row, unless `keeps_charge`; else all
+/// of it stays.
+pub fn settle(transaction: &RecordingTransaction<'_>, job: &JobId, keeps_charge: bool) -> Result<(), Fail> {
+    let Some(charge) = charge_of(&transaction.open_table(CHARGES)?, job)? else { return Ok(()) };
+    if charge.state != ChargeState::Open {
+        return Ok(());
+    }
+    let given_back = !keeps_charge && rows_bound(&transaction.open_table(CURSORS)?, job)? == 0;
+    let state = if given_back { ChargeState::GivenBack } else { ChargeState::Final };
+    let data_set = charge.data_set.clone();
+    put_charge(&mut transaction.open_table(CHARGES)?, job, &Charge { state, ..charge })?;
+    chains::append(transaction, &data_set, &DataSetEvent::Settled { job: job.clone(), given_back })
+}
+
+/// Checks that nothing was appended to the data set's chain since a decision was made.
+pub fn check_head(
+    heads: &impl ReadableTable<&'static str, (u64, [u8; 32])>,
+    data_set: &DataSetId,
+    expected: Head,
+) -> Result<(), Fail> {
+    if chains::head_of(heads, data_set)? == expected {
+        return Ok(());
+    }
+    Err(LedgerError::DataSetChanged { data_set: data_set.to_string() }.into())
+}
+
+/// Counts the rows that the job has bound, on all branches.
+pub fn rows_bound(
+    cursors: &impl ReadableTable<(&'static str, u64), (u64, u64, [u8; 32])>,
+    job: &JobId,
+) -> Result<u64, Fail> {
+    let mut rows = 0;
+    for cursor in cursors.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
+        rows += cursor?.1.value().0;
+    }
+    Ok(rows)
+}

@@ -1,0 +1,127 @@
+//! Data sets: recorded once, under one definition, with a budget that may be replaced.
+
+use proto::{DataSetId, JobId, model::PrivacyBudget};
+use redb::{ReadTransaction, ReadableTable};
+
+use super::charges;
+use crate::{
+    Created, Head, Ledger, LedgerError, Result,
+    chain::{data_set_event::DataSetEvent, data_sets as chains},
+    data_set::{Charge, ChargedJob, DataSetRecord, DataSetState},
+    error::Fail,
+    store::Outcome,
+    tables::{
+        self, CHARGES, CURSORS, DATA_SETS, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS, META, META_FORMAT,
+        data_sets_table::{charge_of, existing, find},
+        jobs_table,
+    },
+};
+
+impl Ledger {
+    /// Records a data set. The same definition again is no error.
+    ///
+    /// # Errors
+    /// [`LedgerError::AlreadyExists`] where the name is in use with another definition.
+    pub fn create_data_set(&self, record: &DataSetRecord) -> Result<Created> {
+        self.store.write("create_data_set", |transaction| {
+            let mut data_sets = transaction.open_table(DATA_SETS)?;
+            if let Some(existing) = find(&data_sets, &record.data_set)? {
+                same_definition(&existing, record)?;
+                return Ok(Outcome::Nothing(Created::Existing));
+            }
+            data_sets.insert(record.data_set.as_str(), tables::encode(record)?.as_slice())?;
+            transaction.open_table(META)?.insert(META_FORMAT, FORMAT_WITH_DATA_SETS)?;
+            let DataSetRecord { unit, neighbouring, budget, .. } = *record;
+            let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
+            let event = DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget };
+            chains::append(transaction, &record.data_set, &event)?;
+            Ok(Outcome::Commit(Created::New))
+        })
+    }
+
+    /// Replaces the budget, which the caller found to hold all charges.
+    ///
+    /// # Errors
+    /// [`LedgerError::DataSetChanged`] unless the end of the chain is still the expected one: decide again.
+    pub fn grant_budget(&self, data_set: &DataSetId, budget: PrivacyBudget, expected: Head) -> Result<()> {
+        self.store.write("grant_budget", |transaction| {
+            let mut data_sets = transaction.open_table(DATA_SETS)?;
+            let mut record = existing(&data_sets, data_set)?;
+            charges::check_head(&transaction.open_table(HEADS)?, data_set, expected)?;
+            if record.budget == budget {
+                return Ok(Outcome::Nothing(()));
+            }
+            record.budget = budget;
+            data_sets.insert(data_set.as_str(), tables::encode(&record)?.as_slice())?;
+            chains::append(transaction, data_set, &DataSetEvent::BudgetGranted { budget })?;
+            Ok(Outcome::Commit(()))
+        })
+    }
+
+    /// Returns the names of all data sets, in order.
+    pub fn data_sets(&self) -> Result<Vec<DataSetId>> {
+        self.store.read(|transaction| {
+            let mut names = Vec::new();
+            for entry in transaction.open_table(DATA_SETS)?.iter()? {
+                names.push(tables::decode::<DataSetRecord>(entry?.1.value())?.data_set);
+            }
+            Ok(names)
+        })
+    }
+
+    /// Returns the data set with all its charges, as they are at one moment.
+    ///
+    /// # Errors
+    /// [`LedgerError::NotFound`] where there is no data set of this name.
+    pub fn data_set(&self, data_set: &DataSetId) -> Result<DataSetState> {
+        self.store.read(|transaction| {
+            let record = existing(&transaction.open_table(DATA_SETS)?, data_set)?;
+            let head = chains::head_of(&transaction.open_table(HEADS)?, data_set)?;
+            Ok(DataSetState { charges: charges_in(transaction, data_set)?, record, head })
+        })
+    }
+
+    /// Returns what the job is charged for; `None` for a job outside of every data set.
+    pub fn charge(&self, job: &JobId) -> Result<Option<Charge>> {
+        self.store.read(|transaction| charge_of(&transaction.open_table(CHARGES)?, job))
+    }
+}
+
+fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec<ChargedJob>, Fail> {
+    let jobs = transaction.open_table(JOBS)?;
+    let cursors = transaction.open_table(CURSORS)?;
+    let mut charged = Vec::new();
+    for entry in transaction.open_table(CHARGES)?.iter()? {
+        let (job, bytes) = entry?;
+        let charge: Charge = tables::decode(bytes.value())?;
+        if charge.data_set != *data_set {
+            continue;
+        }
+        let job = JobId::new(job.value()).map_err(|error| Fail::Record(error.to_string()))?;
+        let record = jobs_table::existing(&jobs, &job)?;
+        let rows_bound = charges::rows_bound(&cursors, &job)?;
+        charged.push(ChargedJob { job, charge, state: record.state, branch: record.branch, rows_bound });
+    }
+    Ok(charged)
+}
+
+/// Checks that two records define the same data set.
+fn same_definition(existing: &DataSetRecord, requested: &DataSetRecord) -> Result<()> {
+    let budget = |record: &DataSetRecord| {
+        let PrivacyBudget { epsilon, delta } = record.budget;
+        format!("ε = {epsilon} at δ = {delta}")
+    };
+    let pairs = [
+        ("unit", existing.unit.to_string(), requested.unit.to_string()),
+        ("neighbouring", existing.neighbouring.to_string(), requested.neighbouring.to_string()),
+        ("budget", budget(existing), budget(requested)),
+    ];
+    match pairs.iter().find(|(_, old, new)| old != new) {
+        None => Ok(()),
+        Some((what, old, new)) => Err(LedgerError::AlreadyExists {
+            what: "data set",
+            name: existing.data_set.to_string(),
+            difference: format!("{what} is {old}, requested {new}"),
+        }),
+    }
+}

@@ -1,0 +1,104 @@
+//! A ledger whose charges are not what its chains say is refused, and an older ledger gets the tables it lacks.
+
+use ledger::{DataSetRecord, Ledger, LedgerError, Reservation};
+use proto::{
+    DataSetId,
+    model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
+};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::{Place, job, two_shards};
+
+const CHARGES: TableDefinition<&str, &[u8]> = TableDefinition::new("charges");
+const DATA_SETS: TableDefinition<&str, &[u8]> = TableDefinition::new("data_sets");
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+
+fn charged(place: &Place) {
+    let ledger = place.open();
+    let data_set = DataSetId::new("mails").unwrap();
+    let record = DataSetRecord {
+        data_set: data_set.clone(),
+        unit: PrivacyUnit::User,
+        neighbouring: NeighbouringRelation::ZeroOut,
+        budget: PrivacyBudget::new(2.0, 1e-6).unwrap(),
+    };
+    ledger.create_data_set(&record).unwrap();
+    let expected = Some(ledger.data_set(&data_set).unwrap().head);
+    let reservation = Reservation { data_set, event: "{\"rho\":0.5}".to_owned(), expected };
+    ledger.create_charged_job(&job("j"), &two_shards(), Some(&reservation)).unwrap();
+}
+
+/// Replaces a text in every record of a table.
+fn alter(place: &Place, table: TableDefinition<&'static str, &'static [u8]>, old: &str, new: &str) {
+    let db = Database::open(place.path()).unwrap();
+    let transaction = db.begin_write().unwrap();
+    {
+        let mut table = transaction.open_table(table).unwrap();
+        let records = table.iter().unwrap().map(|entry| {
+            let (key, value) = entry.unwrap();
+            (key.value().to_owned(), String::from_utf8(value.value().to_vec()).unwrap())
+        });
+        for (key, value) in records.collect::<Vec<_>>() {
+            assert!(value.contains(old), "{value}");
+            table.insert(key.as_str(), value.replace(old, new).as_bytes()).unwrap();
+        }
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn an_altered_charge_or_budget_is_damage() {
+    for (table, old, new) in [
+        (CHARGES, "0.5", "0.4"),
+        (CHARGES, "\"open\"", "\"given-back\""),
+        (CHARGES, "mails", "males"),
+        (DATA_SETS, "2.0", "9.0"),
+        (DATA_SETS, "user", "example"),
+    ] {
+        let place = Place::new();
+        charged(&place);
+        assert!(Ledger::open(&place.path()).is_ok());
+        alter(&place, table, old, new);
+        let error = Ledger::open(&place.path()).err().unwrap();
+        assert!(matches!(error, LedgerError::Damaged { .. }), "{old} as {new}: {error}");
+    }
+}
+
+#[test]
+fn a_charge_that_is_gone_is_damage() {
+    let place = Place::new();
+    charged(&place);
+    {
+        let db = Database::open(place.path()).unwrap();
+        let transaction = db.begin_write().unwrap();
+        transaction.open_table(CHARGES).unwrap().remove("j").unwrap();
+        transaction.commit().unwrap();
+    }
+    let error = Ledger::open(&place.path()).err().unwrap();
+    assert!(matches!(error, LedgerError::Damaged { .. }) && error.to_string().contains("charges"), "{error}");
+}
+
+/// A build that knows no data sets reads format 3: it refuses a ledger that has some, and one without stays readable.
+#[test]
+fn a_ledger_gets_another_format_with_its_first_data_set() {
+    let place = Place::new();
+    drop(place.with_job());
+    let format = || {
+        let db = Database::open(place.path()).unwrap();
+        db.begin_read().unwrap().open_table(META).unwrap().get("format").unwrap().unwrap().value()
+    };
+    assert_eq!(format(), 3);
+    {
+        let db = Database::open(place.path()).unwrap();
+        let transaction = db.begin_write().unwrap();
+        assert!(transaction.delete_table(CHARGES).unwrap() && transaction.delete_table(DATA_SETS).unwrap());
+        transaction.commit().unwrap();
+    }
+    // As an older build left it.
+    assert!(Ledger::open(&place.path()).unwrap().data_sets().unwrap().is_empty());
+    let place = Place::new();
+    charged(&place);
+    let db = Database::open(place.path()).unwrap();
+    let found = db.begin_read().unwrap().open_table(META).unwrap().get("format").unwrap().unwrap().value();
+    assert_eq!(found, 4);
+}

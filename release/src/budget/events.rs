@@ -1,0 +1,94 @@
+//! The event that a job is charged for, and what the accountant says of a composition.
+
+use accounting::{Account, AccountingError, Event, MatrixMechanism, Neighbouring, Sampling};
+use ledger::{ChargeState, ChargedJob, DataSetRecord, LedgerError};
+use plan::Plan;
+use proto::model::{BudgetedAccount, NeighbouringRelation};
+use proto::{JobId, Result, ServiceError};
+
+/// Describes the whole run of a plan under the account that a job states.
+///
+/// # Errors
+/// [`ServiceError::InvalidArgument`] for a plan without noise, for batches without an event, and where no account is known
+/// under the relation.
+pub fn planned_event(plan: &Plan, account: &BudgetedAccount) -> Result<Event> {
+    if plan.accounted_noise_multiplier() <= 0.0 {
+        let allowed = "above 0: without noise no budget holds a job";
+        return Err(ServiceError::invalid("noise_multiplier", plan.noise_multiplier(), allowed));
+    }
+    let sampling = match account.sampling.as_str() {
+        "" => Sampling::AnyOrder,
+        text => serde_json::from_str(text).map_err(|error| {
+            let allowed = format!("any-order or cyclic-poisson, whose events compose ({error})");
+            ServiceError::invalid("account.sampling", text, allowed)
+        })?,
+    };
+    let event = report::event::for_plan(plan, sampling)
+        .map_err(|error| ServiceError::invalid("account.sampling", &account.sampling, error.to_string()))?;
+    let relation = account.neighbouring;
+    event
+        .supports(of_relation(relation))
+        .map_err(|error| ServiceError::invalid("account.neighbouring", relation, error.to_string()))?;
+    Ok(event)
+}
+
+pub fn of_relation(relation: NeighbouringRelation) -> Neighbouring {
+    match relation {
+        NeighbouringRelation::ZeroOut => Neighbouring::ZeroOut,
+        NeighbouringRelation::AddRemove => Neighbouring::AddRemove,
+        NeighbouringRelation::Replace => Neighbouring::Replace,
+    }
+}
+
+/// Returns the event's JSON, as it is charged and compared.
+pub fn to_text(event: &Event) -> Result<String, LedgerError> {
+    serde_json::to_string(event).map_err(|error| invalid("event", error, "numbers that JSON can hold"))
+}
+
+/// Reads a charge. Error: a newer build wrote it.
+pub fn from_text(job: &JobId, text: &str) -> Result<Event, LedgerError> {
+    serde_json::from_str(text).map_err(|error| {
+        let allowed = format!("an event that this build reads ({error})");
+        invalid("charge", format!("that of job {job}"), allowed)
+    })
+}
+
+/// Returns the events of the charges that `counts` selects, in order of their jobs; none of what was given back.
+pub fn charged<'a>(
+    charges: impl IntoIterator<Item = &'a ChargedJob>,
+    counts: impl Fn(&ChargedJob) -> bool,
+) -> Result<Vec<Event>, LedgerError> {
+    charges
+        .into_iter()
+        .filter(|charged| charged.charge.state != ChargeState::GivenBack && counts(charged))
+        .map(|charged| from_text(&charged.job, &charged.charge.event))
+        .collect()
+}
+
+/// Returns the account of all these events together, under the data set's relation.
+pub fn composed(events: Vec<Event>, record: &DataSetRecord) -> Result<Account, LedgerError> {
+    Account::new(&Event::Composed { events }, of_relation(record.neighbouring)).map_err(unaccounted)
+}
+
+/// Returns ε of all these events together, at the budget's δ.
+pub fn epsilon(events: Vec<Event>, record: &DataSetRecord) -> Result<f64, LedgerError> {
+    composed(events, record)?.epsilon(record.budget.delta).map_err(unaccounted)
+}
+
+/// Returns the event with another noise multiplier.
+pub fn with_noise(event: &Event, noise_multiplier: f64) -> Event {
+    match event {
+        Event::MatrixMechanism(run) => {
+            Event::MatrixMechanism(MatrixMechanism { noise_multiplier, ..run.clone() })
+        }
+        other => other.clone(),
+    }
+}
+
+pub fn unaccounted(error: AccountingError) -> LedgerError {
+    invalid("account", "without a figure", error.to_string())
+}
+
+pub fn invalid(field: &'static str, value: impl ToString, allowed: impl Into<String>) -> LedgerError {
+    LedgerError::Invalid { field, value: value.to_string(), allowed: allowed.into() }
+}

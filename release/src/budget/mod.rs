@@ -1,0 +1,46 @@
+//! The privacy budget of a data set, over all jobs that draw on it.
+//!
+//! A job of a data set is admitted only where the event of its whole plan, composed with the charges of all other jobs, stays
+//! within the budget. The composition is the accountant's ([`accounting::Account`]): exact for Gaussian mechanisms, by
+//! privacy-loss distributions where batches are sampled, by Rényi divergences where nothing better is known. ε are never
+//! added up.
+//!
+//! # What is charged
+//!
+//! * A new job reserves all n rows of its plan. Rows beyond are refused by the ledger, so that no binding exceeds a charge.
+//! * A rewind is charged, before its branch is opened, for the stretches of rows that branches leave behind
+//!   ([`accounting::rewind`]), as unsampled Gaussian mechanisms: a branch may repeat the batches that it left.
+//! * A job that ends before it has bound a row is charged for nothing. Any other keeps its whole charge, however early it
+//!   ended: when it ended may depend on what it released.
+//!
+//! # Decisions
+//!
+//! The ledger composes nothing. A decision is made here, on one state of the data set, and the ledger applies it in one
+//! transaction with what it admits, unless the state has changed since; then it is made again.
+
+mod admission;
+mod events;
+mod odometer;
+mod rewinds;
+
+pub use admission::{create_job, grant};
+pub use events::planned_event;
+pub use odometer::{Odometer, cost_alone};
+pub use rewinds::{open_branch, released_rows};
+
+use ledger::LedgerError;
+
+/// The number of times that a decision is made again because others changed the data set meanwhile. Each time, one of them
+/// was admitted.
+const ATTEMPTS: usize = 1000;
+
+/// Makes a decision and applies it, again while the data set changes in between.
+fn decide<T>(mut attempt: impl FnMut() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(LedgerError::DataSetChanged { .. }) => {}
+            outcome => return outcome,
+        }
+    }
+    attempt()
+}

@@ -1,0 +1,52 @@
+//! What of a budget is spent, reserved and left.
+
+use ledger::{ChargeState, ChargedJob, DataSetState, LedgerError};
+
+use super::events;
+
+/// ε at the budget's δ: of what nothing gives back, of what else is charged, and of the rest. The three sum to the budget's
+/// ε.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Odometer {
+    /// ε of the charges of all jobs that have bound a row, composed.
+    pub spent: f64,
+    /// By how much ε grows with the charges of jobs that have bound none.
+    pub reserved: f64,
+    /// What the budget holds beyond both.
+    pub left: f64,
+    /// Whether the figures also hold where the parameters of later jobs depended on what earlier ones released: for Gaussian
+    /// mechanisms and zCDP alone, whose squares and ρ may be summed up to a bound fixed beforehand.
+    pub adaptive: bool,
+}
+
+impl Odometer {
+    /// Reads the odometer of a data set. Many sampled jobs take seconds.
+    ///
+    /// # Errors
+    /// [`LedgerError::Invalid`] where the charges have no figure that f64 holds.
+    pub fn of(state: &DataSetState) -> Result<Self, LedgerError> {
+        let spent = events::epsilon(events::charged(&state.charges, is_spent)?, &state.record)?;
+        let all = events::composed(events::charged(&state.charges, |_| true)?, &state.record)?;
+        let budget = state.record.budget;
+        let total = all.epsilon(budget.delta).map_err(events::unaccounted)?;
+        Ok(Self {
+            spent,
+            reserved: (total - spent).max(0.0),
+            left: (budget.epsilon - total).max(0.0),
+            adaptive: all.rho().is_some(),
+        })
+    }
+}
+
+/// Returns ε of one job's charge alone, at the budget's δ; 0 for what was given back.
+///
+/// # Errors
+/// Those of [`Odometer::of`].
+pub fn cost_alone(charged: &ChargedJob, state: &DataSetState) -> Result<f64, LedgerError> {
+    events::epsilon(events::charged([charged], |_| true)?, &state.record)
+}
+
+/// Returns whether nothing gives the charge back.
+pub fn is_spent(charged: &ChargedJob) -> bool {
+    charged.rows_bound > 0 || charged.charge.state == ChargeState::Final
+}

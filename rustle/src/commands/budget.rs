@@ -1,0 +1,219 @@
+//! `rustle budget`: data sets, and what of their privacy budgets is spent, reserved and left.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use client::Client;
+use proto::model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit};
+use proto::{DataSetId, pb};
+use serde_json::{Value, json};
+
+use super::online;
+use crate::access::CoordinatorArg;
+use crate::output::{Answer, Format, bad_use};
+use crate::streams;
+
+#[derive(Args, Clone, Debug)]
+pub struct DataSetArgs {
+    #[command(flatten)]
+    coordinator: CoordinatorArg,
+    /// Name of the data set
+    #[arg(value_name = "NAME")]
+    data_set: DataSetId,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub enum BudgetCommand {
+    /// Record a data set with a privacy budget that all its jobs share
+    Create {
+        #[command(flatten)]
+        of: DataSetArgs,
+        /// Unit of privacy: example, user or device
+        #[arg(long, value_name = "UNIT")]
+        unit: PrivacyUnit,
+        /// Relation of neighbouring data sets: zero-out, add-remove or replace
+        #[arg(long, value_name = "RELATION", default_value = "zero-out")]
+        neighbouring: NeighbouringRelation,
+        /// ε that all jobs together may cost, above 0
+        #[arg(long, value_name = "EPSILON")]
+        epsilon: f64,
+        /// δ at which ε is stated, strictly between 0 and 1
+        #[arg(long, value_name = "DELTA")]
+        delta: f64,
+    },
+    /// Show what of a budget is spent, reserved and left, and by which jobs
+    Show(DataSetArgs),
+    /// List all data sets
+    List(CoordinatorArg),
+    /// List the hash chain of a data set's durable events
+    History(DataSetArgs),
+    /// Replace a budget by one that holds all that is spent and reserved
+    Grant {
+        #[command(flatten)]
+        of: DataSetArgs,
+        /// ε that all jobs together may cost
+        #[arg(long, value_name = "EPSILON")]
+        epsilon: f64,
+        /// δ at which ε is stated [default: the budget's own]
+        #[arg(long, value_name = "DELTA")]
+        delta: Option<f64>,
+    },
+}
+
+impl BudgetCommand {
+    fn coordinator(&self) -> &CoordinatorArg {
+        match self {
+            Self::List(coordinator) => coordinator,
+            Self::Create { of, .. } | Self::Show(of) | Self::History(of) | Self::Grant { of, .. } => {
+                &of.coordinator
+            }
+        }
+    }
+
+    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        let coordinator = self.coordinator().clone();
+        let to_call = coordinator.clone();
+        online::block_on(&coordinator, async move {
+            let client = to_call.client().await?;
+            match self {
+                Self::Create { of, unit, neighbouring, epsilon, delta } => {
+                    let budget = budget(epsilon, delta)?;
+                    let created = create(&client, &of.data_set, unit, neighbouring, budget).await?;
+                    print(&created, format)?;
+                }
+                Self::Show(of) => print(&client.budgets().get(&of.data_set).await?, format)?,
+                Self::List(_) => list(&client, format).await?,
+                Self::History(of) => history(&client, &of.data_set, format).await?,
+                Self::Grant { of, epsilon, delta } => {
+                    let own = client.budgets().get(&of.data_set).await?.budget.unwrap_or_default().delta;
+                    let budget = budget(epsilon, delta.unwrap_or(own))?;
+                    print(&client.budgets().grant(&of.data_set, budget).await?, format)?;
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// Reads a budget. Error: bad use, as every flag out of its range.
+pub fn budget(epsilon: f64, delta: f64) -> anyhow::Result<PrivacyBudget> {
+    PrivacyBudget::new(epsilon, delta).map_err(bad_use)
+}
+
+/// Records a data set.
+pub async fn create(
+    client: &Client,
+    data_set: &DataSetId,
+    unit: PrivacyUnit,
+    neighbouring: NeighbouringRelation,
+    budget: PrivacyBudget,
+) -> anyhow::Result<pb::DataSet> {
+    let PrivacyBudget { epsilon, delta } = budget;
+    let request = pb::CreateDataSetRequest {
+        data_set: data_set.to_string(),
+        unit: unit.to_string(),
+        neighbouring: neighbouring.to_string(),
+        budget: Some(pb::PrivacyAmount { epsilon, delta }),
+    };
+    Ok(client.budgets().create(request).await?)
+}
+
+fn amount(amount: Option<&pb::PrivacyAmount>) -> Value {
+    amount.map_or(Value::Null, |at| json!({ "epsilon": at.epsilon, "delta": at.delta }))
+}
+
+fn show(data_set: &pb::DataSet) -> Answer {
+    let charges: Vec<Value> = data_set.charges.iter().map(charge).collect();
+    Answer::new()
+        .with("data_set", data_set.data_set.clone())
+        .with("unit", data_set.unit.clone())
+        .with("neighbouring", data_set.neighbouring.clone())
+        .with("budget", amount(data_set.budget.as_ref()))
+        .with("spent", amount(data_set.spent.as_ref()))
+        .with("reserved", amount(data_set.reserved.as_ref()))
+        .with("left", amount(data_set.left.as_ref()))
+        .with("adaptive", data_set.adaptive)
+        .with("entries", data_set.entries)
+        .with("head", hex::encode(&data_set.head))
+        .with("jobs", charges)
+}
+
+fn charge(charge: &pb::JobCharge) -> Value {
+    let event: Value = serde_json::from_str(&charge.event).unwrap_or_default();
+    json!({
+        "job": charge.job,
+        "state": charge.state,
+        "rows_bound": charge.rows_bound,
+        "branch": charge.branch,
+        "epsilon": charge.epsilon,
+        "event": event,
+    })
+}
+
+fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
+    if format == Format::Json {
+        return show(data_set).print(format);
+    }
+    streams::line(summary(std::slice::from_ref(data_set)))?;
+    let mut table = online::table(["job", "state", "rows bound", "branch", "ε alone"]);
+    for charge in &data_set.charges {
+        table.add_row([
+            &charge.job,
+            &charge.state,
+            &charge.rows_bound.to_string(),
+            &charge.branch.to_string(),
+            &digits(charge.epsilon),
+        ]);
+    }
+    if !data_set.charges.is_empty() {
+        streams::line(table)?;
+    }
+    Ok(())
+}
+
+async fn list(client: &Client, format: Format) -> anyhow::Result<()> {
+    let data_sets = client.budgets().list().await?;
+    match format {
+        Format::Json => {
+            let data_sets: Vec<_> = data_sets.iter().map(show).collect();
+            streams::line(json!({ "data_sets": data_sets }))
+        }
+        Format::Table => streams::line(summary(&data_sets)),
+    }
+}
+
+fn summary(data_sets: &[pb::DataSet]) -> comfy_table::Table {
+    let header = ["data set", "unit", "neighbouring", "δ", "ε budget", "ε spent", "ε reserved", "ε left"];
+    let mut table = online::table(header);
+    for data_set in data_sets {
+        let budget = data_set.budget.unwrap_or_default();
+        let of = |amount: Option<pb::PrivacyAmount>| digits(amount.unwrap_or_default().epsilon);
+        table.add_row([
+            data_set.data_set.clone(),
+            data_set.unit.clone(),
+            data_set.neighbouring.clone(),
+            budget.delta.to_string(),
+            budget.epsilon.to_string(),
+            of(data_set.spent),
+            of(data_set.reserved),
+            of(data_set.left),
+        ]);
+    }
+    table
+}
+
+fn digits(epsilon: f64) -> String {
+    format!("{epsilon:.4}")
+}
+
+/// Prints the event chain. JSON has each event as the text that was hashed.
+async fn history(client: &Client, data_set: &DataSetId, format: Format) -> anyhow::Result<()> {
+    let entries = client.budgets().entries(data_set).await?;
+    match format {
+        Format::Json => {
+            let entries: Vec<_> = entries.iter().map(online::entry).collect();
+            streams::line(json!({ "data_set": data_set, "entries": entries }))
+        }
+        Format::Table => streams::line(online::entries(&entries)),
+    }
+}
