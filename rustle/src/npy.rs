@@ -1,7 +1,8 @@
-//! `.npy` files of little-endian float32 with the shape (rows, coordinates), in row-major order.
+//! `.npy` files of little-endian float32 or int32 with the shape (rows, coordinates), in row-major order.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -14,38 +15,86 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// Bytes to a multiple of which a header is padded.
 const ALIGNMENT: usize = 64;
 
+/// A number of a file, four bytes long.
+pub trait Number: Copy + Default + PartialEq + Send + Sync {
+    /// The type's name in a header.
+    const DESCR: &str;
+
+    /// Returns the bits as of an unsigned number.
+    fn to_word(self) -> u32;
+
+    /// Returns the number with these bits.
+    fn from_word(word: u32) -> Self;
+
+    /// Returns the number as JSON.
+    fn to_json(self) -> serde_json::Value;
+}
+
+impl Number for f32 {
+    const DESCR: &str = "<f4";
+
+    fn to_word(self) -> u32 {
+        self.to_bits()
+    }
+
+    fn from_word(word: u32) -> Self {
+        Self::from_bits(word)
+    }
+
+    fn to_json(self) -> serde_json::Value {
+        self.into()
+    }
+}
+
+impl Number for i32 {
+    const DESCR: &str = "<i4";
+
+    fn to_word(self) -> u32 {
+        self.cast_unsigned()
+    }
+
+    fn from_word(word: u32) -> Self {
+        word.cast_signed()
+    }
+
+    fn to_json(self) -> serde_json::Value {
+        self.into()
+    }
+}
+
 /// Writes rows to a file that appears with [`NpyWriter::finish`], or through a device, a pipe or standard output. Only the
 /// owner can access a file: noise is as secret as what it hides.
 #[derive(Debug)]
-pub struct NpyWriter {
+pub struct NpyWriter<T = f32> {
     shown: String,
     file: BufWriter<OutFile>,
     hash: Sha256,
     left: u64,
+    numbers: PhantomData<T>,
 }
 
-impl NpyWriter {
+impl<T: Number> NpyWriter<T> {
     /// Opens the target and reserves its room. Errors: the target can't be written, the disk is too full.
     pub fn create(path: &Path, rows: u64, coordinates: u64) -> anyhow::Result<Self> {
         let left = rows.checked_mul(coordinates).context("more numbers than a file can hold")?;
-        let header = header(rows, coordinates);
+        let header = header(T::DESCR, rows, coordinates);
         let bytes = left.checked_mul(4).and_then(|bytes| bytes.checked_add(header.len() as u64));
         let target = OutFile::open(path, Access::Owner)?;
         target.reserve(bytes.context("more numbers than a file can hold")?)?;
         let shown = format!("write {}", path.display());
         let mut file = BufWriter::with_capacity(1 << 20, target);
         file.write_all(&header).with_context(|| shown.clone())?;
-        Ok(Self { shown, file, hash: Sha256::new(), left })
+        Ok(Self { shown, file, hash: Sha256::new(), left, numbers: PhantomData })
     }
 
     /// Appends numbers. Errors: more of them than the shape holds, or a full disk.
-    pub fn write(&mut self, values: &[f32]) -> anyhow::Result<()> {
+    pub fn write(&mut self, values: &[T]) -> anyhow::Result<()> {
         self.left =
             self.left.checked_sub(values.len() as u64).context("more numbers than the shape holds")?;
         let mut bytes = [0; 1 << 14];
         for part in values.chunks(bytes.len() / 4) {
             let (words, _) = bytes.as_chunks_mut::<4>();
-            words.iter_mut().zip(part).for_each(|(word, value)| *word = value.to_le_bytes());
+            words.iter_mut().zip(part).for_each(|(word, value)| *word = value.to_word().to_le_bytes());
             let bytes = &bytes[..part.len() * 4];
             self.hash.update(bytes);
             self.file.write_all(bytes).with_context(|| self.shown.clone())?;
@@ -62,9 +111,9 @@ impl NpyWriter {
     }
 }
 
-fn header(rows: u64, coordinates: u64) -> Vec<u8> {
-    let mut text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {coordinates}), }}")
-        .into_bytes();
+fn header(descr: &str, rows: u64, coordinates: u64) -> Vec<u8> {
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows}, {coordinates}), }}");
+    let mut text = text.into_bytes();
     let prefix = MAGIC.len() + 4;
     let length = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT) - prefix;
     text.resize(length - 1, b' ');
@@ -74,17 +123,18 @@ fn header(rows: u64, coordinates: u64) -> Vec<u8> {
     [MAGIC, &[1, 0], &named, &text].concat()
 }
 
-/// Reads an `.npy` file of float32 with one or two axes.
+/// Reads an `.npy` file with one or two axes.
 #[derive(Debug)]
-pub struct NpyReader {
+pub struct NpyReader<T = f32> {
     file: BufReader<File>,
     data_start: u64,
     pub rows: u64,
     pub coordinates: u64,
+    numbers: PhantomData<T>,
 }
 
-impl NpyReader {
-    /// Opens a file. Errors: no such file; not an .npy file of '<f4' in C order with one or two axes; a length that
+impl<T: Number> NpyReader<T> {
+    /// Opens a file. Errors: no such file; not an .npy file of T in C order with one or two axes; a length that
     /// differs from the shape's.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         Self::open_inner(path).with_context(|| format!("read {}", path.display()))
@@ -105,7 +155,7 @@ impl NpyReader {
         ensure!(length <= 1 << 16, "the header has {length} bytes; allowed: at most 65536");
         let mut text = vec![0; length as usize];
         file.read_exact(&mut text).context("the header is cut short")?;
-        let (rows, coordinates) = shape(&String::from_utf8_lossy(&text))?;
+        let (rows, coordinates) = shape(T::DESCR, &String::from_utf8_lossy(&text))?;
         let data_start = skipped + length;
         let expected = rows.checked_mul(coordinates).and_then(|count| count.checked_mul(4));
         ensure!(
@@ -113,7 +163,7 @@ impl NpyReader {
             "{} bytes of numbers; allowed: the length of the shape ({rows}, {coordinates})",
             size - data_start
         );
-        Ok(Self { file, data_start, rows, coordinates })
+        Ok(Self { file, data_start, rows, coordinates, numbers: PhantomData })
     }
 
     /// Seeks the start of a row, counted from 0 in this file.
@@ -123,9 +173,9 @@ impl NpyReader {
     }
 
     /// Reads the next numbers.
-    pub fn read(&mut self, values: &mut [f32]) -> anyhow::Result<()> {
+    pub fn read(&mut self, values: &mut [T]) -> anyhow::Result<()> {
         for value in values {
-            *value = f32::from_le_bytes(read_array(&mut self.file)?);
+            *value = T::from_word(u32::from_le_bytes(read_array(&mut self.file)?));
         }
         Ok(())
     }
@@ -138,11 +188,11 @@ fn read_array<const N: usize>(file: &mut impl Read) -> anyhow::Result<[u8; N]> {
 }
 
 /// Returns (rows, coordinates) of a header as NumPy writes it. One axis is one row.
-fn shape(header: &str) -> anyhow::Result<(u64, u64)> {
+fn shape(descr: &str, header: &str) -> anyhow::Result<(u64, u64)> {
     let compact: String = header.chars().filter(|c| !c.is_whitespace()).collect();
     ensure!(
-        compact.contains("'descr':'<f4'"),
-        "the numbers are not little-endian float32; allowed: <f4; the header is {}",
+        compact.contains(&format!("'descr':'{descr}'")),
+        "the numbers are of another type; allowed: {descr}, the type of the plan's rows; the header is {}",
         header.trim()
     );
     ensure!(
@@ -198,12 +248,13 @@ mod tests {
 
     #[test]
     fn shapes_as_numpy_writes_them() {
-        let with = |rest: &str| shape(&format!("{{'descr': '<f4', 'fortran_order': False, {rest}, }}"));
+        let with =
+            |rest: &str| shape("<f4", &format!("{{'descr': '<f4', 'fortran_order': False, {rest}, }}"));
         assert_eq!(with("'shape': (3,)").unwrap(), (1, 3));
         assert_eq!(with("'shape': (2, 3)").unwrap(), (2, 3));
         assert!(with("'shape': (1, 2, 3)").is_err());
         assert!(with("'shape': ()").is_err());
-        assert!(shape("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }").is_err());
-        assert!(shape("{'descr': '<f4', 'fortran_order': True, 'shape': (3,), }").is_err());
+        assert!(shape("<f4", "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }").is_err());
+        assert!(shape("<f4", "{'descr': '<f4', 'fortran_order': True, 'shape': (3,), }").is_err());
     }
 }

@@ -37,16 +37,56 @@ fn a_plan_on_a_grid_is_made_shown_and_accounted_for() {
 }
 
 #[test]
+fn rows_of_integers_are_made_and_verified_for_every_mechanism() {
+    let bench = Bench::new();
+    bench.json("key new --out job.key");
+    let run = "plan from --iterations 12 --min-sep 3 --max-participations 2 --noise-multiplier 2 --dimension 700";
+    for (name, mechanism) in [
+        ("identity", "identity"),
+        ("tree", "tree"),
+        ("blt", "blt --theta 0.9,0.5 --omega 0.3,0.2"),
+        ("sqrt", "band-sqrt --bands 3"),
+        ("inverse", "band-inverse-sqrt --bands 3"),
+        ("lambda", "lambda-cgd --lambda 0.5"),
+    ] {
+        bench.json(&format!("{run} --mechanism {mechanism} --grid --summing-error 0 --out {name}.toml"));
+    }
+    let optimized = "plan optimize --iterations 12 --min-sep 3 --max-participations 2 --noise-multiplier 2 --dimension 700";
+    for mechanism in ["band-mf", "band-toeplitz", "dense"] {
+        let grid = "--grid --summing-error 0";
+        bench.json(&format!("{optimized} --mechanism {mechanism} {grid} --out {mechanism}.toml"));
+    }
+    for name in
+        ["identity", "tree", "blt", "sqrt", "inverse", "lambda", "band-mf", "band-toeplitz", "dense"]
+    {
+        let job = format!("--plan {name}.toml --key-file job.key");
+        let made = bench.json(&format!("noise {job} --steps 2..9 --range 100..700 --out {name}.npy"));
+        assert_eq!((&made["element"], &made["rows"]), (&"int32".into(), &7.into()), "{name}");
+        let id = made["noise_id"].as_str().unwrap();
+        let check = format!("{job} --noise-id {id} --range 100..700 --row 6 {name}.npy");
+        assert_eq!(bench.json(&format!("verify --step 8 {check}"))["equal"], true, "{name}");
+        // The same rows again, and from another row on.
+        let again = format!("noise {job} --noise-id {id} --steps 2..9 --range 100..700 --threads 1 --out again.npy");
+        assert_eq!(bench.json(&again)["sha256"], made["sha256"], "{name}");
+        let wrong = bench.run(&format!("verify --step 7 {check}"));
+        assert_eq!(wrong.status.code(), Some(1), "{name}");
+    }
+}
+
+#[test]
 fn what_serves_floats_refuses_a_plan_on_a_grid() {
     let bench = Bench::new();
+    bench.json("key new --out job.key");
     bench.json(&format!("{FROM} --dimension 1000 --grid --summing-error 0 --out grid.toml"));
-    let integers = ["grid_rows_are_integers", "--float"];
-    bench.refused("noise --plan grid.toml --key-file key --steps 0..1 --out x.npy", 2, &integers);
-    let id = "0".repeat(64);
+    bench.json(&format!("{FROM} --dimension 1000 --out float.toml"));
+    let iid = "noise --plan grid.toml --key-file job.key --iid --steps 0..1 --out x.npy";
+    bench.refused(iid, 2, &["--iid", "[grid]"]);
+    let made = bench.json("noise --plan float.toml --key-file job.key --steps 0..1 --out floats.npy");
+    let id = made["noise_id"].as_str().unwrap();
     bench.refused(
-        &format!("verify --plan grid.toml --key-file key --noise-id {id} --step 0 --range 0..9 x.npy"),
-        2,
-        &integers,
+        &format!("verify --plan grid.toml --key-file job.key --noise-id {id} --step 0 --range 0..1000 floats.npy"),
+        1,
+        &["another type", "<i4"],
     );
     bench.refused("calibrate plan --plan grid.toml --epsilon 1 --delta 1e-6", 2, &["--plan has [grid]"]);
     assert!(!bench.path("x.npy").exists());

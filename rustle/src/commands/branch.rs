@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use noise_kernel::grid::GridMechanism;
 use noise_kernel::{NoiseContext, Rounds, RowKeys};
 use plan::{Coefficients, Plan};
 use proto::NoiseId;
@@ -35,7 +36,6 @@ pub struct Branch {
     pub dimension: u64,
     pub keys: RowKeys,
     pub rounds: Rounds,
-    pub coefficients: Arc<Coefficients>,
 }
 
 impl BranchArgs {
@@ -47,8 +47,22 @@ impl BranchArgs {
         let context = NoiseContext::new(&plan, dimension, *noise_id.job_nonce.as_bytes())?;
         let keys = key_file::read(&self.key_file)?.row_keys(&context, &noise_id.lineage.nonces())?;
         let rounds = if plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
-        let coefficients = Arc::new(plan.coefficients().map_err(bad_use)?);
-        Ok(Branch { plan, dimension, keys, rounds, coefficients })
+        Ok(Branch { plan, dimension, keys, rounds })
+    }
+}
+
+impl Branch {
+    /// Returns the coefficients of rows of floats. Error: the plan is on a grid (bad use).
+    pub fn coefficients(&self) -> anyhow::Result<Arc<Coefficients>> {
+        Ok(Arc::new(self.plan.coefficients().map_err(bad_use)?))
+    }
+
+    /// Returns the mechanism of rows of integers; `None` where the plan is not on a grid.
+    pub fn grid(&self) -> anyhow::Result<Option<Arc<GridMechanism>>> {
+        let iterations = self.plan.iterations();
+        let mechanism =
+            self.plan.on_grid().map(|on_grid| GridMechanism::of_plan(on_grid.coefficients(), iterations));
+        Ok(mechanism.transpose()?.map(Arc::new))
     }
 }
 

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use noise_kernel::Oracle;
+use noise_kernel::grid::GridOracle;
 use proto::NoiseId;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::branch::{BranchArgs, within};
-use crate::npy::NpyReader;
+use crate::npy::{NpyReader, Number};
 use crate::output::{Answer, Format, bad_use, status_of_check};
 use crate::progress::Progress;
 use crate::streams;
@@ -36,7 +37,7 @@ pub struct VerifyArgs {
     /// Index of the row in the file, counted from 0 [default: the only row]
     #[arg(long, value_name = "R")]
     row: Option<u64>,
-    /// File to verify: .npy of float32, with one or more rows
+    /// File to verify: .npy of float32, or of int32 where the plan is on a grid, with one or more rows
     file: PathBuf,
 }
 
@@ -51,37 +52,70 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
         return Err(bad_use(format!("--step is {step}; allowed: 0 to {}", plan.iterations() - 1)));
     }
     within("--range", &range, branch.dimension, "the dimension")?;
-    let mut file = NpyReader::open(&args.file)?;
-    file.seek_row(row_of(args, &file)?)?;
-    let oracle = Oracle::new(
-        branch.keys.clone(),
-        branch.rounds,
-        branch.coefficients.clone(),
-        plan.iterations(),
-        plan.scale(),
-    )?;
-    let difference = first_difference(&oracle, step, &range, &mut file)?;
-    let equal = difference.is_none();
-    if let Some(Difference { coordinate, file, oracle }) = &difference {
-        streams::note(format_args!(
-            "error: step {step} first differs at coordinate {coordinate}: {file} ({:08x}) in the file, {oracle} \
-             ({:08x}) in the reference implementation",
-            file.to_bits(),
-            oracle.to_bits()
-        ));
-    }
+    let rounds = branch.rounds;
+    let keys = branch.keys.clone();
+    let difference = match branch.grid()? {
+        Some(mechanism) => compare::<i32>(args, &GridOracle::new(keys, rounds, mechanism))?,
+        None => {
+            let coefficients = branch.coefficients()?;
+            compare::<f32>(args, &Oracle::new(keys, rounds, coefficients, plan.iterations(), plan.scale())?)?
+        }
+    };
+    let is_equal = difference.is_none();
     let printed = Answer::new()
-        .with("equal", equal)
+        .with("equal", is_equal)
         .with("step", step)
         .with("range", vec![range.start, range.end])
-        .with("first_difference", difference.map_or(Value::Null, |d| d.to_json()))
+        .with("first_difference", difference.unwrap_or(Value::Null))
         .with("seconds", start.elapsed().as_secs_f64())
         .print(format);
-    status_of_check(equal, printed)
+    status_of_check(is_equal, printed)
+}
+
+/// What makes rows of the reference implementation.
+trait Reference<T>: Sync {
+    fn row(&self, step: u64, range: Range<u64>) -> anyhow::Result<Vec<T>>;
+}
+
+impl Reference<f32> for Oracle {
+    fn row(&self, step: u64, range: Range<u64>) -> anyhow::Result<Vec<f32>> {
+        Ok(self.rows(step..step + 1, range)?.concat())
+    }
+}
+
+impl Reference<i32> for GridOracle {
+    fn row(&self, step: u64, range: Range<u64>) -> anyhow::Result<Vec<i32>> {
+        Ok(self.rows(step..step + 1, range)?.concat())
+    }
+}
+
+/// Compares the row of the file. Returns the first difference, which is also printed.
+fn compare<T: Number>(args: &VerifyArgs, oracle: &dyn Reference<T>) -> anyhow::Result<Option<Value>> {
+    let mut file = NpyReader::<T>::open(&args.file)?;
+    file.seek_row(row_of(args, &file)?)?;
+    let difference = first_difference(oracle, args.step, &args.range.0, &mut file)?;
+    Ok(difference.map(|Difference { coordinate, file, oracle }| {
+        streams::note(format_args!(
+            "error: step {} first differs at coordinate {coordinate}: {} ({:08x}) in the file, {} ({:08x}) in the \
+             reference implementation",
+            args.step,
+            file.to_json(),
+            file.to_word(),
+            oracle.to_json(),
+            oracle.to_word()
+        ));
+        json!({
+            "coordinate": coordinate,
+            "file": file.to_json(),
+            "file_bits": format!("{:08x}", file.to_word()),
+            "oracle": oracle.to_json(),
+            "oracle_bits": format!("{:08x}", oracle.to_word()),
+        })
+    }))
 }
 
 /// Returns the index of the file's row. Errors: rows of another length than the range, or an index out of range.
-fn row_of(args: &VerifyArgs, file: &NpyReader) -> anyhow::Result<u64> {
+fn row_of<T>(args: &VerifyArgs, file: &NpyReader<T>) -> anyhow::Result<u64> {
     let coordinates = args.range.0.end - args.range.0.start;
     if file.coordinates != coordinates {
         let name = args.file.display();
@@ -103,41 +137,29 @@ fn row_of(args: &VerifyArgs, file: &NpyReader) -> anyhow::Result<u64> {
     }
 }
 
-struct Difference {
+struct Difference<T> {
     coordinate: u64,
-    file: f32,
-    oracle: f32,
-}
-
-impl Difference {
-    fn to_json(&self) -> Value {
-        json!({
-            "coordinate": self.coordinate,
-            "file": self.file,
-            "file_bits": format!("{:08x}", self.file.to_bits()),
-            "oracle": self.oracle,
-            "oracle_bits": format!("{:08x}", self.oracle.to_bits()),
-        })
-    }
+    file: T,
+    oracle: T,
 }
 
 /// Recomputes the range in stretches, each in parallel tasks, and stops after the first stretch that differs.
-fn first_difference(
-    oracle: &Oracle,
+fn first_difference<T: Number>(
+    oracle: &dyn Reference<T>,
     step: u64,
     range: &Range<u64>,
-    file: &mut NpyReader,
-) -> anyhow::Result<Option<Difference>> {
+    file: &mut NpyReader<T>,
+) -> anyhow::Result<Option<Difference<T>>> {
     let task = (TASK / (step + 1)).clamp(512, 1 << 16);
     let stretch = task * rayon::current_num_threads() as u64;
     let bar = Progress::bar(range.end - range.start, "coordinates");
     let mut at = range.start;
     while at < range.end {
         let end = range.end.min(at.saturating_add(stretch));
-        let mut values = vec![0.0; usize::try_from(end - at)?];
+        let mut values = vec![T::default(); usize::try_from(end - at)?];
         file.read(&mut values)?;
         let parts = values.par_chunks(usize::try_from(task)?).enumerate();
-        let differences: Vec<Option<Difference>> = parts
+        let differences: Vec<Option<Difference<T>>> = parts
             .map(|(part, values)| differs(oracle, step, at + part as u64 * task, values))
             .collect::<Result<_, _>>()?;
         if let Some(first) = differences.into_iter().flatten().next() {
@@ -149,12 +171,16 @@ fn first_difference(
     Ok(None)
 }
 
-fn differs(oracle: &Oracle, step: u64, start: u64, values: &[f32]) -> anyhow::Result<Option<Difference>> {
-    let rows = oracle.rows(step..step + 1, start..start + values.len() as u64)?;
-    let pairs = values.iter().zip(rows.iter().flatten());
-    let different = |(index, (&file, &oracle)): (usize, (&f32, &f32))| {
+fn differs<T: Number>(
+    oracle: &dyn Reference<T>,
+    step: u64,
+    start: u64,
+    values: &[T],
+) -> anyhow::Result<Option<Difference<T>>> {
+    let row = oracle.row(step, start..start + values.len() as u64)?;
+    let different = |(index, (&file, &oracle)): (usize, (&T, &T))| {
         let coordinate = start + index as u64;
-        (file.to_bits() != oracle.to_bits()).then_some(Difference { coordinate, file, oracle })
+        (file.to_word() != oracle.to_word()).then_some(Difference { coordinate, file, oracle })
     };
-    Ok(pairs.enumerate().find_map(different))
+    Ok(values.iter().zip(&row).enumerate().find_map(different))
 }
