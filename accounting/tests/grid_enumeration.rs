@@ -176,7 +176,8 @@ fn designs_that_look_alike_are_seen_to_break_it() {
     let inverse_of_half: Matrix = [[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.25, 0.5, 1.0]];
     let past_noise = worst(&by_past_noise(2.0), &inverse_of_half, 0.0, 2.0);
     assert!(past_noise >= 100.0, "feeding integer noise back: {past_noise}");
-    let (theta, omega) = (0.5, 1.0);
+    let theta = 0.5;
+    let omega = 1.0;
     let coarse = fed_back(2.0, |_| 1.0, buffer(theta, omega, 1.0));
     let rounded = worst(&coarse, &blt_matrix(theta, omega), 0.0, 2.0);
     assert!(rounded >= 100.0, "a buffer rounded to integers: {rounded}");

@@ -22,14 +22,11 @@ fn limits() -> Limits {
 
 fn plan(scale: f64) -> Plan {
     Plan::new(PlanSpec {
-        chacha_rounds: 20,
         iterations: 600,
         noise_multiplier: scale,
-        clip_norm: 1.0,
         participation: Participation { min_sep: 10, max_participations: 4 },
         mechanism: Mechanism::Blt { theta: vec![0.9, 0.3], omega: vec![0.2, 0.3] },
-        layout: None,
-        grid: None,
+        ..crate::tests::plan().spec().clone()
     })
     .unwrap()
 }
