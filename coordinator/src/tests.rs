@@ -5,7 +5,7 @@ use std::time::Duration;
 use client::Connections;
 use ed25519_dalek::{Signer, SigningKey};
 use ledger::{Ledger, ShardRecord};
-use proto::model::{Bind, CreateJob, LeaseGrant, Register, WorkerPlace};
+use proto::model::{Bind, CreateJob, LeaseGrant, Register, WorkerPlace, WorkerRecord};
 use proto::{
     Commitment, CoordinateRange, GrantedBranch, Incarnation, JobId, KeyProof, Nonce, PROTOCOL_VERSION,
     PossessionChallenge, ReleasedRows, Result, RowRange, ServiceError, WorkerId,
@@ -53,6 +53,7 @@ const KEY: [u8; 32] = [
     123, 146, 66, 30, 234, 105, 20, 70, 210, 44,
 ];
 const KEY_SEED: [u8; 32] = [7; 32];
+const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
 const TTL: Duration = Duration::from_secs(2);
 
 fn open(folder: &TempDir) -> Coordinator {
@@ -65,7 +66,7 @@ fn open(folder: &TempDir) -> Coordinator {
 fn ledger_in(folder: &TempDir) -> Ledger {
     let path = folder.path().join("ledger.redb");
     if !path.exists() {
-        Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
+        Ledger::init(&path, LEDGER).unwrap();
     }
     Ledger::open(&path).unwrap()
 }
@@ -98,7 +99,7 @@ fn registration(name: &str, process: u8) -> Register {
         protocol_version: PROTOCOL_VERSION,
         stream_version: plan::STREAM_VERSION,
         incarnation: Incarnation([process; 16]),
-        marks: vec![],
+        record: WorkerRecord { ledger: Some(LEDGER), ..WorkerRecord::default() },
         draining: false,
         place: WorkerPlace::default(),
     }

@@ -40,7 +40,8 @@ fn a_plan_on_a_grid_is_made_shown_and_accounted_for() {
 fn rows_of_integers_are_made_and_verified_for_every_mechanism() {
     let bench = Bench::new();
     bench.json("key new --out job.key");
-    let run = "plan from --iterations 12 --min-sep 3 --max-participations 2 --noise-multiplier 2 --dimension 700";
+    let run =
+        "plan from --iterations 12 --min-sep 3 --max-participations 2 --noise-multiplier 2 --dimension 700";
     for (name, mechanism) in [
         ("identity", "identity"),
         ("tree", "tree"),
@@ -56,8 +57,7 @@ fn rows_of_integers_are_made_and_verified_for_every_mechanism() {
         let grid = "--grid --summing-error 0";
         bench.json(&format!("{optimized} --mechanism {mechanism} {grid} --out {mechanism}.toml"));
     }
-    for name in
-        ["identity", "tree", "blt", "sqrt", "inverse", "lambda", "band-mf", "band-toeplitz", "dense"]
+    for name in ["identity", "tree", "blt", "sqrt", "inverse", "lambda", "band-mf", "band-toeplitz", "dense"]
     {
         let job = format!("--plan {name}.toml --key-file job.key");
         let made = bench.json(&format!("noise {job} --steps 2..9 --range 100..700 --out {name}.npy"));
@@ -66,7 +66,8 @@ fn rows_of_integers_are_made_and_verified_for_every_mechanism() {
         let check = format!("{job} --noise-id {id} --range 100..700 --row 6 {name}.npy");
         assert_eq!(bench.json(&format!("verify --step 8 {check}"))["equal"], true, "{name}");
         // The same rows again, and from another row on.
-        let again = format!("noise {job} --noise-id {id} --steps 2..9 --range 100..700 --threads 1 --out again.npy");
+        let again =
+            format!("noise {job} --noise-id {id} --steps 2..9 --range 100..700 --threads 1 --out again.npy");
         assert_eq!(bench.json(&again)["sha256"], made["sha256"], "{name}");
         let wrong = bench.run(&format!("verify --step 7 {check}"));
         assert_eq!(wrong.status.code(), Some(1), "{name}");
@@ -84,7 +85,9 @@ fn what_serves_floats_refuses_a_plan_on_a_grid() {
     let made = bench.json("noise --plan float.toml --key-file job.key --steps 0..1 --out floats.npy");
     let id = made["noise_id"].as_str().unwrap();
     bench.refused(
-        &format!("verify --plan grid.toml --key-file job.key --noise-id {id} --step 0 --range 0..1000 floats.npy"),
+        &format!(
+            "verify --plan grid.toml --key-file job.key --noise-id {id} --step 0 --range 0..1000 floats.npy"
+        ),
         1,
         &["another type", "<i4"],
     );

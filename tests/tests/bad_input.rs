@@ -132,7 +132,11 @@ fn each_refusal_says_what_to_do_is_logged_once_and_changes_nothing() {
     ];
     let at_worker: Vec<(&str, &str, Ask<'_>)> = vec![
         ("not_bound", "bind it first", Box::new(|| caller.fetch("digits", 1, 1, others(), 0))),
-        ("token_expired", "bind the row again", Box::new(|| caller.fetch("digits", 1, 1, expired.clone(), 0))),
+        (
+            "token_expired",
+            "bind the row again",
+            Box::new(|| caller.fetch("digits", 1, 1, expired.clone(), 0)),
+        ),
         (
             "stale_epoch",
             "ask the coordinator that runs now",

@@ -57,12 +57,14 @@ impl Coordinator {
         let rows = bind.rows;
         let release_authority = self.release_authority().clone();
         self.wait_out_grace_period(&job).await;
+        self.check_not_contradicted(&job).await?;
         let nonce = self.cluster().job(&job)?.record.nonce;
         let marks = self.cluster().watermarks_to_check(&job);
         let to_check = for_release(&marks);
         let released = self
             .with_ledger(move |ledger| release_authority.release(ledger, bind, &nonce, &to_check))
-            .await?;
+            .await
+            .inspect_err(|error| self.stop_if_behind(&job, error))?;
         counter!(ROWS_BOUND).increment(released.newly);
         let mut cluster = self.cluster();
         cluster.confirm_watermarks(&marks);

@@ -113,8 +113,12 @@ async fn an_old_ledger_gives_nothing_back() {
     let coordinator = open(&folder);
     with_data_set(&coordinator, 100.0).await;
     coordinator.create_job(charged("job")).await.unwrap();
-    let mark = proto::model::JobMark { job: job(), branch: 0, next_row: 5 };
-    coordinator.register(Register { marks: vec![mark], ..registration("a", 1) }).unwrap();
+    let nonce = coordinator.cluster().job(&job()).unwrap().record.nonce;
+    let commitment = Some(Commitment::of_text("elsewhere"));
+    let mark = proto::model::JobMark { job: job(), nonce, branch: 0, next_row: 5, commitment };
+    let asked = registration("a", 1);
+    let record = WorkerRecord { marks: vec![mark], ..asked.record.clone() };
+    coordinator.register(Register { record, ..asked }).unwrap();
     coordinator.destroy_job(job()).await.unwrap();
     let shown = coordinator.data_set(mails()).await.unwrap();
     assert_eq!(shown.charges[0].state, "spent", "{shown:?}");
