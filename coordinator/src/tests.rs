@@ -145,7 +145,7 @@ impl Coordinator {
         self.heartbeat(&worker(name), Incarnation([process; 16]), &heartbeat).unwrap()
     }
 
-    /// Returns the proof that a process has the job's key, as it is asked for now.
+    /// Returns the proof that a process has the job's key, for its present challenge.
     fn proofs(&self, name: &str, process: u8) -> Vec<KeyProof> {
         let cluster = self.cluster();
         let worker = worker(name);

@@ -75,7 +75,7 @@ impl JobKey {
         self.possession_key().verifying_key().to_bytes()
     }
 
-    /// Signs a text, which whoever has the commitment can check: a proof that this process has the key.
+    /// Signs a text, which any reader of the commitment can check: a proof that this process has the key.
     pub fn prove_possession(&self, text: &[u8]) -> [u8; 64] {
         self.possession_key().sign(text).to_bytes()
     }

@@ -13,7 +13,7 @@ pub const SIGNATURE_BYTES: usize = 64;
 /// leaves that process.
 pub struct CoordinatorKey(SigningKey);
 
-/// The public half of a [`CoordinatorKey`]: whoever has it can check what the coordinator signed, and sign nothing.
+/// The public half of a [`CoordinatorKey`]: its holder can check what the coordinator signed, and sign nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CoordinatorPublicKey(VerifyingKey);
 

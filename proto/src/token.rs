@@ -1,7 +1,7 @@
 //! Release grants and tokens: the coordinator's proof, checked by workers, that rows are durably bound to commitments.
 //!
 //! A Bind call is answered with one [`ReleaseGrant`]: a signature over the root of the tree of its rows and commitments
-//! ([`crate::RowTree`]). A [`ReleaseToken`] is a grant with the commitments of the rows that are asked for, and with the
+//! ([`crate::RowTree`]). A [`ReleaseToken`] is a grant with the commitments of the requested rows, and with the
 //! hashes beside them where those are not all.
 
 use std::{fmt, sync::Arc, sync::OnceLock};
