@@ -40,12 +40,16 @@
 //!
 //! # Rényi divergences
 //!
-//! At an integer order α, E\[W^α\] is the mean over α sets of e^{Σ_{j<k} K(S_j, S_k)}: [`Correlated::renyi`] sums it by a dynamic
+//! At an integer order α, E\[W^α\] is the mean over α sets of e^{Σ_{j<k} K(S_j, S_k)}: [`RandomBatches::renyi`] sums it by a dynamic
 //! programme (the idea of Schuchardt and Kalinin 2026, arXiv:2601.21636), over blocks of neighbouring batches and how many of the α
 //! are in each. Products within a block, with the next block and with all others are rounded up to the largest of their kind, which
 //! bounds the sum term by term. The reverse order has no such sum; its account is the one above.
 
+mod circle;
 mod covers;
+#[cfg(test)]
+mod enumerated;
+mod line;
 mod orders;
 mod reach;
 mod sums;
@@ -60,7 +64,7 @@ use crate::gaussian;
 use crate::monte_carlo::gram;
 use crate::pld::{ACCURACY, Composition};
 
-/// What is asked of an account.
+/// The question to an account.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Question {
     /// ε at a δ.
@@ -72,7 +76,7 @@ pub enum Question {
 /// An upper bound of ε or δ, and what it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// ε or δ, whichever was requested.
+    /// ε or δ, whichever the question is for.
     pub value: f64,
     /// The Rényi order, where the bound is that of one.
     pub order: Option<u32>,
@@ -82,7 +86,7 @@ pub struct Bound {
 
 /// A strategy C ≥ 0 whose batches are drawn at random.
 #[derive(Debug, Clone)]
-pub struct Correlated {
+pub struct RandomBatches {
     scheme: Scheme,
     batches: u64,
     epochs: u64,
@@ -98,7 +102,7 @@ enum Scheme {
     RandomAllocation,
 }
 
-impl Correlated {
+impl RandomBatches {
     /// Builds the account of `n` rounds in which each record is in one of `batches` batches, the same in every epoch.
     ///
     /// # Errors
@@ -145,9 +149,9 @@ impl Correlated {
     /// Returns bounds of ln E\[W^α\], one list for each size of block, at α = 0, 1, 2, ….
     fn ln_moments(&self, sigma: f64) -> Vec<Vec<f64>> {
         match &self.scheme {
-            Scheme::BallsInBins(products) => sums::on_circle(&products.mapv(|p| p / (sigma * sigma))),
+            Scheme::BallsInBins(products) => circle::on_circle(&products.mapv(|p| p / (sigma * sigma))),
             Scheme::RandomAllocation => {
-                sums::on_line(&self.reach, sigma * sigma, self.batches as usize, self.epochs as usize)
+                line::on_line(&self.reach, sigma * sigma, self.batches as usize, self.epochs as usize)
             }
         }
     }
