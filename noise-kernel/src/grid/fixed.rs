@@ -106,7 +106,7 @@ impl Fixed {
         for limb in quotient.0.iter_mut().rev() {
             let high = rest << 32 | *limb >> 32;
             let low = (high % divisor) << 32 | (*limb & 0xffff_ffff);
-            *limb = (high / divisor) << 32 | low / divisor;
+            *limb = (high / divisor) << 32 | (low / divisor);
             rest = low % divisor;
         }
         quotient

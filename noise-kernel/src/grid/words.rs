@@ -62,7 +62,7 @@ pub(crate) fn exact_normal<const TWENTY: bool>(
     let block = |counter| chacha::block::<TWENTY>(place.key, place.stream, counter);
     let upper = block(place.counter(row / 8) + lane as u64);
     let [a, c] = [upper[2 * (row % 8)], upper[2 * (row % 8) + 1]].map(u64::from);
-    let shared = u64::from(block(LOWER | place.number.wrapping_mul(LANES as u64) + lane as u64)[row]);
+    let shared = u64::from(block(LOWER | (place.number.wrapping_mul(LANES as u64) + lane as u64))[row]);
     let further = block(FURTHER | place.number.wrapping_mul(256).wrapping_add((16 * row + lane) as u64));
     let (further, _) = further.as_chunks::<8>();
     let u = midpoint(a << 16 | shared >> 16, &further[0]);
