@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::blocking::{FatalStop, with_ledger};
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
+use crate::health::HealthMonitor;
 use crate::plan_summary::PlanSummary;
 use crate::privacy_meter::PrivacyMeter;
 
@@ -40,6 +41,7 @@ pub struct Coordinator {
     release_authority: Arc<ReleaseAuthority>,
     checkpoints: Checkpoints,
     privacy_meter: PrivacyMeter,
+    health: HealthMonitor,
     answer_limits: AnswerLimits,
 }
 
@@ -112,6 +114,7 @@ impl Coordinator {
             release_authority: release_authority.into(),
             checkpoints: Checkpoints { store, ids: CheckpointIds::new(epoch) },
             privacy_meter: PrivacyMeter::default(),
+            health: HealthMonitor::default(),
             answer_limits: AnswerLimits::new(),
         })
     }
@@ -192,6 +195,11 @@ impl Coordinator {
     /// Returns the privacy meter.
     pub fn privacy_meter(&self) -> &PrivacyMeter {
         &self.privacy_meter
+    }
+
+    /// Returns the health monitor.
+    pub fn health(&self) -> &HealthMonitor {
+        &self.health
     }
 
     /// Returns the limits on long answers.

@@ -25,6 +25,8 @@ pub const SHARDS: &str = "rustle_coordinator_shards";
 /// Labels: `state` (running, finished, destroyed).
 pub const JOBS: &str = "rustle_coordinator_jobs";
 pub const JOBS_UNWATCHED: &str = "rustle_coordinator_jobs_unwatched";
+/// Labels: `severity` (warning, critical).
+pub const PROBLEMS: &str = "rustle_coordinator_problems";
 /// Labels: `kind`, the error's name.
 pub const ERRORS: &str = "rustle_coordinator_errors_total";
 
@@ -104,6 +106,12 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Kind::Gauge,
         Unit::Count,
         "Jobs beyond the 100 that have `rustle_job_` series and a place on the status page",
+    ),
+    metric(
+        PROBLEMS,
+        Kind::Gauge,
+        Unit::Count,
+        "Problems that `rustle status` lists, by `severity`: `warning`, `critical`",
     ),
     metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by `kind`"),
 ];

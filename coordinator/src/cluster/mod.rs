@@ -2,6 +2,7 @@
 //!
 //! The ledger is the truth for everything that must outlive the process. This state changes only after the ledger has.
 
+mod absences;
 mod apply;
 mod candidates;
 mod cooldowns;
@@ -16,6 +17,7 @@ mod reports;
 mod served;
 mod stragglers;
 mod superseded;
+mod unserved;
 mod watermarks;
 
 use std::collections::BTreeMap;
@@ -25,6 +27,7 @@ use ledger::{JobRecord, ShardRecord};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
+pub use absences::{Absence, AbsenceCause};
 use cooldowns::Cooldowns;
 pub use desired::{LayoutChange, OwnerChanges};
 pub use job_view::{CheckpointMark, JobView, ShardView};
@@ -34,6 +37,7 @@ use ownership::OwnershipIndex;
 pub use reports::{LeaseReport, ReportedState};
 pub use stragglers::Stragglers;
 pub use superseded::SupersededLease;
+pub use unserved::Unserved;
 use watermarks::Watermarks;
 pub use watermarks::{WatermarkVerdict, for_release};
 

@@ -37,7 +37,9 @@ pub struct HeartbeatReply {
 impl Coordinator {
     /// Registers a worker. Fails if its versions differ or another process holds its name.
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
-        check_versions(&request)?;
+        check_versions(&request).inspect_err(|error| {
+            self.cluster().members.note_refused(&request.worker, error.to_string(), Instant::now());
+        })?;
         let Register { worker, endpoint, local, incarnation, marks, draining, place, .. } = request;
         // Before its leases count as reported, so that nothing is bound before its watermarks are known.
         self.accept_watermarks(&worker, &marks);

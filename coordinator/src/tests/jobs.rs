@@ -163,7 +163,7 @@ async fn the_status_shows_jobs_and_workers_and_no_secret() {
     coordinator.reconcile().await.unwrap();
     let status = coordinator.status();
     assert_eq!(status["workers"][0]["shards"], 1);
-    assert_eq!(status["jobs"][0]["shards"][0]["owner"], "a");
+    assert_eq!(status["jobs"][0]["shard_list"][0]["owner"], "a");
     let key = coordinator.release_authority().key_for_workers();
     assert!(!status.to_string().contains(&key.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
 }
