@@ -2,7 +2,6 @@
 
 use std::future::Future;
 
-use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use node::process::runtime::Runtime;
 use proto::ServiceError;
 
@@ -37,20 +36,9 @@ fn explained(coordinator: &CoordinatorArg, error: anyhow::Error) -> anyhow::Erro
                  rights of each role"
             )
         }
-        ServiceError::RangeUnavailable { .. } => anyhow::anyhow!(
-            "{cause}. The coordinator's status page and its /status give the reason for each shard; rustle job show counts \
-             those that are served"
-        ),
+        ServiceError::RangeUnavailable { .. } => {
+            anyhow::anyhow!("{cause}. rustle status lists what is wrong, and what to do")
+        }
         _ => error,
     }
-}
-
-/// Returns an empty table with this header.
-pub fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
-    table
 }

@@ -5,8 +5,7 @@ use proto::pb;
 use serde_json::{Value, json};
 
 use super::{JobArgs, client};
-use crate::commands::online;
-use crate::output::{Answer, Format, bad_use};
+use crate::output::{self, Answer, Format, bad_use};
 use crate::streams;
 
 /// Prints the event chain. JSON has each event as the text that was hashed.
@@ -26,7 +25,7 @@ pub async fn ledger(args: &JobArgs, format: Format) -> anyhow::Result<()> {
             streams::line(json!({ "job": args.job, "entries": entries }))?;
         }
         Format::Table => {
-            let mut table = online::table(["index", "hash", "event"]);
+            let mut table = output::table(&["index", "hash", "event"]);
             for entry in &entries {
                 table.add_row([&entry.index.to_string(), &hex::encode(&entry.hash), &entry.event]);
             }
