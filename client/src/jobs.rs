@@ -122,6 +122,11 @@ impl Jobs {
         call!(self, resume_job, pb::ResumeJobRequest { job: job.to_string(), cursor, replay })
     }
 
+    /// Returns the cluster's health and the jobs that the caller may see, as one JSON object.
+    pub async fn status(&self) -> Result<String> {
+        call!(self, get_status, pb::GetStatusRequest {}).map(|answer| answer.json)
+    }
+
     /// Returns the job's privacy report as one JSON object.
     pub async fn report(&self, job: &JobId, delta: f64) -> Result<String> {
         let request = pb::GetReportRequest { job: job.to_string(), delta };

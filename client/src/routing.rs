@@ -18,6 +18,8 @@ pub struct Route {
     pub worker: Option<WorkerId>,
     /// How the worker is reached from its own host.
     pub local: Option<LocalAccess>,
+    /// Why no worker serves the range now, in the coordinator's words; empty where one does.
+    pub reason: String,
 }
 
 /// Every shard of a job, and the worker that serves it.
@@ -86,6 +88,7 @@ impl TryFrom<pb::Route> for Route {
             endpoint: (!route.endpoint.is_empty()).then_some(route.endpoint),
             worker,
             local: route.local.map(Into::into),
+            reason: route.reason,
         })
     }
 }
@@ -104,7 +107,7 @@ impl From<Routing> for pb::Routing {
 
 impl From<Route> for pb::Route {
     fn from(route: Route) -> Self {
-        let Route { shard, range, lease_epoch, endpoint, worker, local } = route;
+        let Route { shard, range, lease_epoch, endpoint, worker, local, reason } = route;
         Self {
             shard,
             range: Some(range.into()),
@@ -112,6 +115,7 @@ impl From<Route> for pb::Route {
             endpoint: endpoint.unwrap_or_default(),
             worker: worker.map_or_else(String::new, Into::into),
             local: local.map(Into::into),
+            reason,
         }
     }
 }
@@ -124,7 +128,7 @@ mod tests {
         let range = Some(pb::CoordinateRange { start, end });
         let worker = format!("w-{shard}");
         let endpoint = format!("http://w-{shard}:7");
-        pb::Route { shard, range, lease_epoch: 1, endpoint, worker, local: None }
+        pb::Route { shard, range, lease_epoch: 1, endpoint, worker, local: None, reason: String::new() }
     }
 
     fn routing(routes: Vec<pb::Route>) -> pb::Routing {

@@ -72,6 +72,7 @@ pub fn stream_chunks(
         is_rebinding: false,
         may_skip_backoff: true,
         skips_backoff: false,
+        unserved_reason: String::new(),
     };
     tokio::spawn(node::telemetry::trace_context::carry(fetch.run()));
     ReceiverStream::new(receiver)
@@ -91,6 +92,8 @@ struct FetchLoop {
     may_skip_backoff: bool,
     /// Whether the current attempt does so.
     skips_backoff: bool,
+    /// Why the coordinator had no worker for a tile at the last look; empty where it had one for each.
+    unserved_reason: String,
 }
 
 /// How a slice ended.
@@ -189,6 +192,7 @@ impl FetchLoop {
         routing.check_range(self.tile.range)?;
         let split = split_among_routes(&self.pending, &routing);
         self.pending = split.unserved;
+        self.unserved_reason = split.reason;
         for (route, tile) in split.served {
             let slice = fetch_slice(self.shared.clone(), route, tile, self.released.clone());
             self.slices.spawn(node::telemetry::trace_context::carry(async move { (tile, slice.await) }));
@@ -201,5 +205,6 @@ impl FetchLoop {
         let waited_ms = self.began.elapsed().as_millis() as u64;
         warn!(job = %self.shared.job, rows = %self.tile.rows, waited_ms, "no worker served the whole range in time");
         ServiceError::range_unavailable(&self.shared.job, missing, waited_ms)
+            .with_reason(&self.unserved_reason)
     }
 }

@@ -19,11 +19,13 @@ pub(crate) struct TileSplit {
     pub served: Vec<(Route, Tile)>,
     /// The tiles that no worker serves now.
     pub unserved: Vec<Tile>,
+    /// Why the first of them is not served; empty where the coordinator has not said.
+    pub reason: String,
 }
 
 /// Splits tiles at the boundaries of routes.
 pub(crate) fn split_among_routes(tiles: &[Tile], routing: &Routing) -> TileSplit {
-    let mut split = TileSplit { served: Vec::new(), unserved: Vec::new() };
+    let mut split = TileSplit { served: Vec::new(), unserved: Vec::new(), reason: String::new() };
     for &Tile { rows, range } in tiles {
         let mut next = range.start;
         for route in &routing.routes {
@@ -32,7 +34,12 @@ pub(crate) fn split_among_routes(tiles: &[Tile], routing: &Routing) -> TileSplit
             next = piece.end;
             match route.endpoint {
                 Some(_) => split.served.push((route.clone(), Tile { rows, range: piece })),
-                None => split.leave_unserved(rows, piece.start, piece.end),
+                None => {
+                    if split.reason.is_empty() {
+                        split.reason.clone_from(&route.reason);
+                    }
+                    split.leave_unserved(rows, piece.start, piece.end);
+                }
             }
         }
         split.leave_unserved(rows, next, range.end);
@@ -63,6 +70,7 @@ mod tests {
             endpoint: served.then(|| format!("http://w{shard}:1")),
             worker: served.then(|| proto::WorkerId::new(format!("w{shard}")).unwrap()),
             local: None,
+            reason: String::new(),
         });
         let dimension = *bounds.last().unwrap();
         Routing {

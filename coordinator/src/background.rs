@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use node::tls::Credentials;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +31,16 @@ pub fn spawn_background(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shu
 /// Starts the privacy meter, which runs until shutdown. The coordinator works without it.
 pub fn spawn_metering(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
     tasks.spawn(coordinator.clone().keep_metering(shutdown.clone()).boxed());
+}
+
+/// Starts the health monitor, which runs until shutdown. The coordinator works without it.
+pub fn spawn_health_monitor(
+    coordinator: &Arc<Coordinator>,
+    credentials: Option<Credentials>,
+    tasks: &TaskTracker,
+    shutdown: &CancellationToken,
+) {
+    tasks.spawn(coordinator.clone().keep_watching_health(credentials, shutdown.clone()).boxed());
 }
 
 /// Runs a task that the coordinator can't do without. If it panics, the process ends with a reason and its supervisor

@@ -20,6 +20,7 @@ use crate::blocking::{FatalStop, with_ledger};
 use crate::budget_meter::BudgetMeter;
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
+use crate::health::HealthMonitor;
 use crate::plan_summary::PlanSummary;
 use crate::privacy_meter::PrivacyMeter;
 
@@ -42,6 +43,7 @@ pub struct Coordinator {
     checkpoints: Checkpoints,
     privacy_meter: PrivacyMeter,
     budget_meter: BudgetMeter,
+    health: HealthMonitor,
     answer_limits: AnswerLimits,
 }
 
@@ -124,6 +126,7 @@ impl Coordinator {
             checkpoints: Checkpoints { store, ids: CheckpointIds::new(epoch) },
             privacy_meter: PrivacyMeter::default(),
             budget_meter: BudgetMeter::default(),
+            health: HealthMonitor::default(),
             answer_limits: AnswerLimits::new(),
         })
     }
@@ -219,6 +222,11 @@ impl Coordinator {
     /// Returns the budget meter.
     pub fn budget_meter(&self) -> &BudgetMeter {
         &self.budget_meter
+    }
+
+    /// Returns the health monitor.
+    pub fn health(&self) -> &HealthMonitor {
+        &self.health
     }
 
     /// Returns the limits on long answers.

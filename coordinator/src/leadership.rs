@@ -18,12 +18,11 @@ use node::security::ServerSecurity;
 use node::telemetry::build_info::record_build_info;
 use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
 use node::telemetry::recorder::install_recorder;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::background::{DRAIN_DEADLINE, spawn_background, spawn_metering};
+use crate::background::{DRAIN_DEADLINE, spawn_background, spawn_health_monitor, spawn_metering};
 use crate::blocking::FatalStop;
 use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
@@ -140,7 +139,7 @@ impl LeaderLoop {
         let leader = self.leader.clone();
         let status = move || match current.get() {
             Some(coordinator) => coordinator.status(),
-            None => json!({ "standing_by": true, "leader": leader.get() }),
+            None => crate::health::standing_by(&leader.get()),
         };
         let extras = Extras {
             page: Some(self.current.text("<!doctype html><p>This coordinator stands by.", Coordinator::page)),
@@ -246,6 +245,7 @@ impl LeaderLoop {
         let tasks = TaskTracker::new();
         spawn_background(&coordinator, &tasks, &session);
         spawn_metering(&coordinator, &tasks, &session);
+        spawn_health_monitor(&coordinator, self.security.credentials.clone(), &tasks, &session);
         let lease = seat.clone();
         let until = session.clone();
         tasks.spawn(async move {

@@ -1,19 +1,23 @@
 //! The task that feeds the privacy meter.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounting::rewind::ReleasedRows;
 use ledger::JobState;
 use metrics::gauge;
 use proto::{JobId, Result};
 use release::budget::released_rows;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::JOBS_UNWATCHED;
 use crate::privacy_meter::{JobSnapshot, MAX_WATCHED_JOBS, SAMPLE_INTERVAL, compute_cost};
+
+/// The time that a status waits for its ε. Later it is stated once it is there.
+const STATUS_WAIT: Duration = Duration::from_secs(2);
 
 impl Coordinator {
     /// Samples all jobs and computes their cost until shutdown.
@@ -42,6 +46,12 @@ impl Coordinator {
                 warn!(%job, %error, "the privacy spent so far could not be computed; trying again");
             }
         }
+    }
+
+    /// Brings every ε up to the rows that are bound now, unless that takes long or others compute accounts.
+    pub async fn meter_now(&self) {
+        let Ok(_turn) = self.answer_limits().accounts.try_acquire() else { return };
+        let _late = timeout(STATUS_WAIT, self.meter_jobs()).await;
     }
 
     /// Returns snapshots of the jobs to meter, running ones first.

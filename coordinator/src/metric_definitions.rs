@@ -26,6 +26,8 @@ pub const SHARDS: &str = "rustle_coordinator_shards";
 pub const JOBS: &str = "rustle_coordinator_jobs";
 pub const JOBS_UNWATCHED: &str = "rustle_coordinator_jobs_unwatched";
 pub const JOBS_CONTRADICTED: &str = "rustle_coordinator_jobs_contradicted";
+/// Labels: `severity` (warning, critical).
+pub const PROBLEMS: &str = "rustle_coordinator_problems";
 /// Labels: `kind`, the error's name.
 pub const ERRORS: &str = "rustle_coordinator_errors_total";
 
@@ -118,6 +120,12 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Kind::Gauge,
         Unit::Count,
         "Jobs for which nothing is bound because a worker holds proof that the ledger is an old copy",
+    ),
+    metric(
+        PROBLEMS,
+        Kind::Gauge,
+        Unit::Count,
+        "Problems that `rustle status` lists, by `severity`: `warning`, `critical`",
     ),
     metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by `kind`"),
 ];

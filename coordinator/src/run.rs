@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
-use crate::background::{DRAIN_DEADLINE, outcome, spawn_background, spawn_metering};
+use crate::background::{DRAIN_DEADLINE, outcome, spawn_background, spawn_health_monitor, spawn_metering};
 use crate::blocking::FatalStop;
 use crate::cluster::JobView;
 use crate::config::CoordinatorConfig;
@@ -78,6 +78,7 @@ async fn run_to_end(
     tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()).boxed());
     spawn_background(&coordinator, &tasks, &shutdown);
     spawn_metering(&coordinator, &tasks, &shutdown);
+    spawn_health_monitor(&coordinator, security.credentials.clone(), &tasks, &shutdown);
 
     readiness.set_ready();
     if let Some(path) = &ready_file {

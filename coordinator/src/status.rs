@@ -1,27 +1,49 @@
-//! The body of `/status`: jobs and workers, without secrets.
+//! The body of `/status` and of `rustle status`: health, jobs and workers, without secrets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::time::SystemTime;
 
+use node::process::timestamp::rfc3339;
+use proto::JobId;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, JobView, ShardView};
+use crate::cluster::{Absence, Cluster, JobView, ShardView, Unserved};
 use crate::coordinator::Coordinator;
+use crate::health;
 use crate::placement::NORMAL_SPEED;
 
 impl Coordinator {
-    /// Returns jobs and workers as JSON.
+    /// Returns health, jobs and workers as JSON.
     pub fn status(&self) -> Value {
+        self.status_for(|_| true)
+    }
+
+    /// Returns health, jobs and workers as JSON, with those jobs alone that the caller may see.
+    pub fn status_for(&self, can_see: impl Fn(&str) -> bool) -> Value {
+        let mut problems = self.problems();
+        problems.retain(|problem| problem.job.as_ref().is_none_or(|job| can_see(job.as_str())));
+        let mut status = health::fields(&problems);
         let now = Instant::now();
         let cluster = self.cluster();
-        json!({
+        let behind: BTreeSet<JobId> = cluster.contradictions().map(|(_, mark)| mark.job).collect();
+        let jobs = cluster.jobs().filter(|view| can_see(view.record.job.as_str()));
+        let jobs = jobs.map(|view| self.job_status(&cluster, view, behind.contains(&view.record.job), now));
+        let rest = json!({
+            "version": env!("CARGO_PKG_VERSION"),
             "coordinator_epoch": self.epoch(),
             "protocol_version": proto::PROTOCOL_VERSION,
             "stream_version": plan::STREAM_VERSION,
             "checkpoints_on": self.checkpoint_store().is_some(),
+            "time": rfc3339(SystemTime::now()),
             "workers": workers(&cluster, now),
-            "jobs": cluster.jobs().map(|view| self.job_status(&cluster, view, now)).collect::<Vec<_>>(),
-        })
+            "absent_workers": absent_workers(&cluster, now),
+            "jobs": jobs.collect::<Vec<_>>(),
+        });
+        if let (Value::Object(status), Value::Object(rest)) = (&mut status, rest) {
+            status.extend(rest);
+        }
+        status
     }
 
     /// Returns what `/readyz` adds while shards are not served. The coordinator is ready all the same: workers must find it
@@ -39,11 +61,47 @@ impl Coordinator {
         format!("{} of {} shards are not served: {first}\n", unserved.len(), reasons.len())
     }
 
-    fn job_status(&self, cluster: &Cluster, view: &JobView, now: Instant) -> Value {
+    fn job_status(&self, cluster: &Cluster, view: &JobView, is_behind: bool, now: Instant) -> Value {
         let mut status = job(cluster, view, now);
-        status["privacy"] = self.privacy_meter().privacy(&view.record.job, self.settings().report_delta);
+        let name = &view.record.job;
+        let delta = self.settings().report_delta;
+        status["delta"] = json!(delta);
+        status["rows_per_second"] = json!(self.privacy_meter().rows_per_second(name));
+        if is_behind {
+            // What this ledger knows is less than what was released, and so would be its ε.
+            status["privacy"] =
+                json!({ "unstated": "the ledger is an older copy: more was released than it knows" });
+            status["epsilon"] = Value::Null;
+            status["epsilon_planned"] = Value::Null;
+            return status;
+        }
+        let (spent, planned) = self.privacy_meter().epsilon(name, view.record.branch, view.bound.next_row);
+        status["epsilon"] = json!(spent);
+        status["epsilon_planned"] = json!(planned);
+        let mut privacy = self.privacy_meter().privacy(name, delta);
+        if let Some(figures) =
+            privacy.as_object_mut().filter(|figures| spent.is_none() && figures.contains_key("delta"))
+        {
+            for figure in ["epsilon_spent", "rho_spent"] {
+                figures.insert(figure.to_owned(), Value::Null);
+            }
+        }
+        status["privacy"] = privacy;
         status
     }
+}
+
+/// Returns the workers that are not here, with the reason and since when.
+fn absent_workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
+    let row = |(worker, absence): (&proto::WorkerId, &Absence)| {
+        json!({
+            "worker": worker,
+            "cause": absence.cause.kind(),
+            "reason": format!("{worker} {}", absence.cause),
+            "since": health::wall_time(now, absence.since),
+        })
+    };
+    cluster.members.absences().all().map(row).collect()
 }
 
 fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
@@ -81,7 +139,9 @@ fn job(cluster: &Cluster, view: &JobView, now: Instant) -> Value {
         "rows_bound": view.bound.rows_bound,
         "next_row": view.bound.next_row,
         "newest_checkpoint": view.checkpoints.first().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),
-        "shards": view.shards.iter().map(|it| shard(cluster, view, it, now)).collect::<Vec<_>>(),
+        "shards": view.shards.len(),
+        "shards_served": view.shards.iter().filter(|it| cluster.is_covered(now, view, it)).count(),
+        "shard_list": view.shards.iter().map(|it| shard(cluster, view, it, now)).collect::<Vec<_>>(),
     })
 }
 
@@ -95,12 +155,15 @@ fn shard(cluster: &Cluster, job: &JobView, view: &ShardView, now: Instant) -> Va
         "epoch": view.record.epoch,
         "owner": view.record.owner,
         "ready": reason.is_none(),
-        "reason": reason,
+        "reason": reason.as_ref().map(ToString::to_string),
+        "reason_kind": reason.as_ref().map(Unserved::kind),
         "prepared_by": view.standby.as_ref().map(|standby| &standby.worker),
         "unplaced": view.is_unschedulable,
         "next_row": report.map(|report| report.next_row),
         "released": report.map(|report| report.released),
         "state_bytes": report.map(|report| report.state_bytes),
         "ahead_bytes": report.map(|report| report.ahead_bytes),
+        "row_seconds": report.map(|report| report.row_time.as_secs_f64()),
+        "stalled_seconds": report.map(|report| report.stalled.as_secs_f64()),
     })
 }

@@ -54,9 +54,9 @@ const KEY: [u8; 32] = [
 ];
 const KEY_SEED: [u8; 32] = [7; 32];
 const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
-const TTL: Duration = Duration::from_secs(2);
+pub(crate) const TTL: Duration = Duration::from_secs(2);
 
-fn open(folder: &TempDir) -> Coordinator {
+pub(crate) fn open(folder: &TempDir) -> Coordinator {
     let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
     let stop = FatalStop::new(CancellationToken::new());
     Coordinator::open(ledger_in(folder), settings, Connections::new(), stop).unwrap()
@@ -71,7 +71,7 @@ fn ledger_in(folder: &TempDir) -> Ledger {
     Ledger::open(&path).unwrap()
 }
 
-fn job() -> JobId {
+pub(crate) fn job() -> JobId {
     JobId::new("job").unwrap()
 }
 
@@ -79,7 +79,7 @@ fn worker(name: &str) -> WorkerId {
     WorkerId::new(name).unwrap()
 }
 
-fn create(dimension: u64, shards: u32) -> CreateJob {
+pub(crate) fn create(dimension: u64, shards: u32) -> CreateJob {
     CreateJob {
         job: job(),
         plan_toml: PLAN.to_owned(),
@@ -91,7 +91,7 @@ fn create(dimension: u64, shards: u32) -> CreateJob {
     }
 }
 
-fn registration(name: &str, process: u8) -> Register {
+pub(crate) fn registration(name: &str, process: u8) -> Register {
     Register {
         worker: worker(name),
         endpoint: format!("http://{name}:1"),
@@ -105,7 +105,7 @@ fn registration(name: &str, process: u8) -> Register {
     }
 }
 
-fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
+pub(crate) fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
     LeaseReport {
         job: grant.job.clone(),
         shard: grant.shard,
@@ -124,7 +124,7 @@ fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
 
 impl Coordinator {
     /// Sends a heartbeat with these reports, and returns the leases granted.
-    fn send_reports(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
+    pub(crate) fn send_reports(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
         self.send_heartbeat(name, process, reports, &[]).leases
     }
 
@@ -164,7 +164,7 @@ impl Coordinator {
     }
 
     /// Reports everything granted to the worker as ready.
-    fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
+    pub(crate) fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
         let grants = self.send_reports(name, process, &[]);
         let reports: Vec<_> = grants.iter().map(|grant| report(grant, ReportedState::Ready)).collect();
         self.send_reports(name, process, &reports)
@@ -189,7 +189,7 @@ impl Coordinator {
     }
 }
 
-fn bind(rows: std::ops::Range<u64>, commitment: &str) -> Bind {
+pub(crate) fn bind(rows: std::ops::Range<u64>, commitment: &str) -> Bind {
     let rows = RowRange::new(rows.start, rows.end).unwrap();
     let commitments = vec![Commitment::of_text(commitment); rows.len() as usize];
     Bind { job: job(), branch: 0, rows, commitments, extent: None }

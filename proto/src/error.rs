@@ -110,9 +110,13 @@ pub enum ServiceError {
     #[error("shard {shard} of job {job} is being restored; ask again")]
     Restoring { job: String, shard: u32 },
     /// No worker served some ranges in time. `more` counts the ranges beside those that are named.
-    #[error("no worker serves {}{} of job {job} after {waited_ms} ms; a retry is safe", show(missing), match more {
+    /// `reason` is the coordinator's, of the first of them that it has one for.
+    #[error("no worker serves {}{} of job {job} after {waited_ms} ms{}; a retry is safe", show(missing), match more {
         0 => String::new(),
         more => format!(" and {more} ranges more"),
+    }, match reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
     })]
     RangeUnavailable {
         job: String,
@@ -120,6 +124,8 @@ pub enum ServiceError {
         #[serde(default)]
         more: usize,
         waited_ms: u64,
+        #[serde(default)]
+        reason: String,
     },
     /// The job is finished, destroyed, or otherwise in a state that does not allow the call.
     #[error("job {job} is {state}; allowed: {allowed}")]
@@ -179,7 +185,15 @@ impl ServiceError {
         let mut missing = CoordinateRange::joined(missing);
         let more = missing.len().saturating_sub(NAMED_RANGES);
         missing.truncate(NAMED_RANGES);
-        Self::RangeUnavailable { job: job.to_string(), missing, more, waited_ms }
+        Self::RangeUnavailable { job: job.to_string(), missing, more, waited_ms, reason: String::new() }
+    }
+
+    /// Adds the reason to an error of ranges that no worker serves, and leaves every other error as it is.
+    pub fn with_reason(mut self, why: impl Into<String>) -> Self {
+        if let Self::RangeUnavailable { reason, .. } = &mut self {
+            *reason = why.into();
+        }
+        self
     }
 
     /// Returns the error for a field that is missing.

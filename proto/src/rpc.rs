@@ -167,6 +167,7 @@ pub const RPCS: &[Rpc] = &[
     Rpc::control("/rustle.v1.Jobs/SetPlacementHints", OWNERS, Subject::Job),
     Rpc::control("/rustle.v1.Jobs/CheckpointJob", OWNERS, Subject::Job).within(CHECKPOINT_TIME),
     Rpc::control("/rustle.v1.Jobs/GetReport", READERS, Subject::Job).within(PLAN_TIME),
+    Rpc::control("/rustle.v1.Jobs/GetStatus", READERS, Subject::VisibleJobs),
     Rpc::control("/rustle.v1.Jobs/OpenBranch", OWNERS, Subject::Job),
     Rpc::control("/rustle.v1.Jobs/ListEntries", READERS, Subject::Job),
     Rpc::control("/rustle.v1.Jobs/GetHead", READERS, Subject::Job),

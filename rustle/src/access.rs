@@ -1,6 +1,6 @@
 //! The flags with which a command reaches a coordinator: its address, TLS and a bearer token.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -75,9 +75,19 @@ impl AccessArgs {
         }
     }
 
-    pub async fn dialing(&self) -> anyhow::Result<DialOptions> {
+    /// Returns the TLS files that the flags name; `None` without TLS.
+    pub fn tls_files(&self) -> anyhow::Result<Option<TlsFiles>> {
         let Self { tls_dir, tls_ca, tls_cert, tls_key, .. } = self.clone();
-        let files = TlsFiles::choose(tls_dir, tls_ca, tls_cert, tls_key)?;
+        Ok(TlsFiles::choose(tls_dir, tls_ca, tls_cert, tls_key)?)
+    }
+
+    /// Returns the file of the bearer token, if there is one.
+    pub fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
+    pub async fn dialing(&self) -> anyhow::Result<DialOptions> {
+        let files = self.tls_files()?;
         let bearer = match (&self.token_file, &self.token_command) {
             (Some(path), _) => Some(Bearer::from_file(path)?),
             (_, Some(command)) => Some(Bearer::from_command(command, TOKEN_COMMAND_LIMIT).await?),

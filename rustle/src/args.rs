@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, budget, calibrate, certs, completions, config, demo, fetch, job, key, ledger, noise,
-    plan, report, serve, token, up, verify,
+    account, batches, budget, calibrate, certs, completions, config, demo, doctor, fetch, job, key, ledger,
+    man, noise, plan, report, serve, status, token, up, verify,
 };
 use crate::output::{Format, Word};
 
@@ -17,6 +17,9 @@ pub struct Cli {
     /// Output format [default: table; for `report`, markdown]
     #[arg(long, global = true, value_enum)]
     pub format: Option<Word>,
+    /// Let tables be wider than 80 columns
+    #[arg(long, global = true)]
+    pub wide: bool,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -47,6 +50,8 @@ pub enum Command {
     Up(up::UpArgs),
     Coordinator(Box<serve::CoordinatorCommand>),
     Worker(Box<serve::WorkerCommand>),
+    Status(status::StatusArgs),
+    Doctor(Box<doctor::DoctorArgs>),
     /// Create, inspect, rewind and finish jobs
     #[command(subcommand)]
     Job(job::JobCommand),
@@ -74,7 +79,7 @@ pub enum Command {
     /// Create certificates for a cluster without another authority
     #[command(subcommand)]
     Certs(certs::CertsCommand),
-    /// Create bearer tokens
+    /// Create and list bearer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Generate noise in this process, without a server
@@ -85,6 +90,8 @@ pub enum Command {
     Config(config::ConfigCommand),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(man::ManArgs),
 }
 
 impl Command {
@@ -100,6 +107,8 @@ impl Command {
             Self::Up(args) => up::run(&args, format),
             Self::Coordinator(command) => command.run(),
             Self::Worker(command) => command.run(format),
+            Self::Doctor(args) => doctor::run(&args, format),
+            Self::Status(args) => status::run(&args, format),
             Self::Job(command) => command.run(format),
             Self::Budget(command) => command.run(format),
             Self::Fetch(args) => fetch::run(&args, format),
@@ -115,6 +124,7 @@ impl Command {
             Self::Verify(args) => verify::run(&args, format),
             Self::Config(command) => command.run(format),
             Self::Completions(args) => completions::run(&args, Cli::command()),
+            Self::Man(args) => man::run(&args, Cli::command()),
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod certs;
 pub mod cluster;
 pub mod commands;
 pub mod demo;
+pub mod figures;
 pub mod key_file;
 pub mod npy;
 pub mod numbers;
@@ -31,6 +32,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
+    output::set_wide(cli.wide);
     match cli.command.run(cli.format) {
         Ok(status) => status,
         Err(error) => output::report(&error),

@@ -26,22 +26,29 @@ pub enum Access {
 /// Returns whether the path names standard output: `-`, a name of descriptor 1, or what that descriptor goes to.
 pub fn is_stdout(path: &Path) -> bool {
     let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
-    names.iter().any(|name| path == Path::new(name)) || is_where_stdout_goes(path)
+    names.iter().any(|name| path == Path::new(name)) || goes_to(io::stdout(), path)
 }
 
-/// Returns whether standard output goes to the file, pipe or device at the path. A log that it is appended to would be lost
-/// if a file took its place.
-fn is_where_stdout_goes(path: &Path) -> bool {
-    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
-    match (stdout, fs::metadata(path)) {
-        (Ok(stdout), Ok(there)) => stdout.dev() == there.dev() && stdout.ino() == there.ino(),
+/// Returns whether the path names standard error, or what that descriptor goes to.
+pub fn is_stderr(path: &Path) -> bool {
+    goes_to(io::stderr(), path)
+}
+
+/// Returns whether a descriptor goes to the file, pipe or device at the path. A log that it is appended to would be lost if
+/// a file took its place.
+fn goes_to(stream: impl AsFd, path: &Path) -> bool {
+    let stream = stream.as_fd().try_clone_to_owned().and_then(|stream| File::from(stream).metadata());
+    match (stream, fs::metadata(path)) {
+        (Ok(stream), Ok(there)) => stream.dev() == there.dev() && stream.ino() == there.ino(),
         _ => false,
     }
 }
 
-/// Returns whether bytes for the path go through something that keeps none: standard output, a device or a pipe.
+/// Returns whether bytes for the path go through something that keeps none: standard output or error, a device or a pipe.
 pub fn is_stream(path: &Path) -> bool {
-    is_stdout(path) || fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
+    is_stdout(path)
+        || is_stderr(path)
+        || fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
 /// Returns the file that takes the output's name in the end: the target of a link, or the path itself.
@@ -49,9 +56,9 @@ pub fn replaced(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Refuses standard output for a secret, which a terminal or a log would keep.
+/// Refuses standard output and standard error for a secret, which a terminal or a log would keep.
 pub fn refuse_stdout(path: &Path, what: &str) -> anyhow::Result<()> {
-    if is_stdout(path) {
+    if is_stdout(path) || is_stderr(path) {
         let out = path.display();
         return Err(bad_use(format!("--out is {out}; allowed: a new file, since {what} is never printed")));
     }
@@ -74,7 +81,8 @@ enum Target {
 }
 
 impl OutFile {
-    /// Opens the target before anything is computed for it. Standard output is what [`is_stdout`] takes for it. A link to a
+    /// Opens the target before anything is computed for it. Standard output is what [`is_stdout`] takes for it, and
+    /// standard error what [`is_stderr`] does. A link to a
     /// file stands, and the file that it names is replaced. Errors: a folder, a link to nothing, a socket, a folder that
     /// can't be written.
     pub fn open(path: &Path, access: Access) -> anyhow::Result<Self> {
@@ -113,6 +121,10 @@ impl Target {
     fn open(path: &Path, access: Access) -> anyhow::Result<Self> {
         if is_stdout(path) {
             return Ok(Self::Stdout(streams::stdout()));
+        }
+        if is_stderr(path) {
+            // Through the descriptor itself: it knows where the log ends.
+            return Ok(Self::Device(Stream(File::from(io::stderr().as_fd().try_clone_to_owned()?))));
         }
         match fs::metadata(path) {
             // Through a link, so that the link stays.

@@ -1,8 +1,9 @@
 //! Answers on standard output, as a table or one JSON object; everything else on standard error.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -10,7 +11,52 @@ use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::streams;
+use crate::{figures, streams};
+
+/// Columns of a table, unless `--wide` is given.
+const WIDTH: u16 = 80;
+
+/// Whether `--wide` was given.
+static IS_WIDE: AtomicBool = AtomicBool::new(false);
+
+/// Lets the tables of this process be wider than 80 columns.
+pub fn set_wide(is_wide: bool) {
+    IS_WIDE.store(is_wide, Ordering::Relaxed);
+}
+
+/// Returns an empty table of at most 80 columns, or of any width after [`set_wide`].
+pub fn empty_table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    if !IS_WIDE.load(Ordering::Relaxed) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    }
+    table
+}
+
+/// Returns an empty table with this header.
+pub fn table(header: &[&str]) -> Table {
+    let mut table = empty_table();
+    table.set_header(header.iter().copied());
+    table
+}
+
+/// The colour of a word on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    Green = 32,
+    Yellow = 33,
+    Red = 31,
+}
+
+/// Returns a word for standard output, in colour where that is a terminal and NO_COLOR is not set.
+pub fn coloured(word: &str, colour: Colour) -> String {
+    let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if is_refused || !io::stdout().is_terminal() {
+        return word.to_owned();
+    }
+    format!("\u{1b}[1;{}m{word}\u{1b}[0m", colour as u8)
+}
 
 /// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +141,7 @@ fn is_of_reader(error: &anyhow::Error) -> bool {
 }
 
 /// Returns the error with its causes. One that an earlier text quotes already is left out.
-fn without_repeats(error: &anyhow::Error) -> String {
+pub fn without_repeats(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -135,11 +181,9 @@ impl Answer {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(100);
+        let mut table = empty_table();
         for (name, value) in &self.fields {
-            table.add_row([(*name).to_owned(), cell(value)]);
+            table.add_row([(*name).to_owned(), cell(name, value)]);
         }
         table
     }
@@ -155,19 +199,27 @@ impl Serialize for Answer {
     }
 }
 
-/// Formats a value. Of a long list only the ends are shown; JSON has all of it.
-fn cell(value: &Value) -> String {
+/// Names of figures that are rounded up in a table, so that none looks smaller than it is.
+const OF_PRIVACY: [&str; 4] = ["epsilon", "delta", "rho", "sensitivity"];
+
+/// Formats a value of the name, numbers to six digits. Of a long list only the ends are shown; JSON has all of it.
+fn cell(name: &str, value: &Value) -> String {
     const SHOWN: usize = 24;
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".into(),
+        Value::Number(number) if number.is_f64() => {
+            let is_of_privacy = OF_PRIVACY.iter().any(|word| name.contains(word));
+            let shown = if is_of_privacy { figures::rounded_up } else { figures::nearest };
+            number.as_f64().map_or_else(|| number.to_string(), shown)
+        }
         Value::Array(values) if values.len() > SHOWN => {
             let ends = values[..SHOWN - 1].iter().chain(values.last());
-            let mut cells: Vec<String> = ends.map(cell).collect();
+            let mut cells: Vec<String> = ends.map(|value| cell(name, value)).collect();
             cells.insert(SHOWN - 1, format!("… {} in all …", values.len()));
             cells.join(", ")
         }
-        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
+        Value::Array(values) => values.iter().map(|value| cell(name, value)).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }

@@ -206,6 +206,11 @@ fn tables_and_completion_scripts_are_printed() {
         let script = bench.run(&format!("completions {shell}"));
         assert!(script.status.success() && String::from_utf8_lossy(&script.stdout).contains("rustle"));
     }
+    let page = String::from_utf8(bench.run("man").stdout).unwrap();
+    assert!(page.contains(".TH rustle") && page.contains("Correlated noise"), "{page}");
+    assert!(bench.run("man --out pages").status.success());
+    let page = std::fs::read_to_string(bench.path("pages/rustle-job-show.1")).unwrap();
+    assert!(page.contains("Show one job") && page.contains("coordinator"), "{page}");
     bench.refused("completions cmd", 2, &["cmd"]);
     bench.refused("dance", 2, &["dance"]);
     assert_eq!(bench.run("").status.code(), Some(2));

@@ -92,6 +92,30 @@ fn a_log_that_standard_output_is_appended_to_is_kept() {
 }
 
 #[test]
+fn a_log_that_standard_error_is_appended_to_is_kept() {
+    let bench = Bench::new();
+    let log = bench.path("log");
+    for (words, _) in writers(&bench) {
+        write(&bench, &format!("{words} --out file"));
+        let expected = fs::read(bench.path("file")).unwrap();
+        for out in ["/dev/stderr", "log"] {
+            fs::write(&log, "before\n").unwrap();
+            let output = Command::new(env!("CARGO_BIN_EXE_rustle"))
+                .args(words.split_whitespace())
+                .args(["--out", out])
+                .current_dir(bench.folder.path())
+                .stderr(OpenOptions::new().append(true).open(&log).unwrap())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{words} --out {out}");
+            let kept = fs::read(&log).unwrap();
+            let is_there = kept.windows(expected.len()).any(|part| part == expected);
+            assert!(kept.starts_with(b"before\n") && is_there, "{words} --out {out}");
+        }
+    }
+}
+
+#[test]
 fn devices_pipes_and_folders_stay_what_they_are() {
     let bench = Bench::new();
     let fifo = bench.path("fifo");

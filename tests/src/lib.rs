@@ -6,6 +6,7 @@ pub mod collector;
 pub mod etcd;
 pub mod etcd_tls;
 mod http;
+pub mod json_schema;
 pub mod leaks;
 mod oracle;
 mod plans;

@@ -188,3 +188,46 @@ fn it_starts_again_what_ended_and_stops_in_order() {
     signal("-TERM", up.child.id().into());
     assert_eq!(up.end().code(), Some(0), "{}", up.said());
 }
+
+#[test]
+fn it_ends_with_the_command_that_it_runs_for() {
+    let dir = TempDir::new().unwrap();
+    let plan = dir.path().join("plan.toml");
+    fs::write(&plan, plans()[0].to_toml_string().unwrap()).unwrap();
+    let shown = dir.path().join("shown");
+    let command = format!(
+        "'{}' job show --format json --job \"$RUSTLE_JOB\" > '{}' && test \"$RUSTLE_URL\" && exit 7",
+        program().display(),
+        shown.display()
+    );
+    let output = Command::new(program())
+        .args([
+            "up",
+            "--format",
+            "json",
+            "--dimension",
+            "4096",
+            "--listen",
+            "127.0.0.1:0",
+            "--exec",
+            &command,
+        ])
+        .arg("--plan")
+        .arg(&plan)
+        .arg("--data-dir")
+        .arg(dir.path().join("data"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    let shown: Value = serde_json::from_slice(&fs::read(shown).unwrap()).unwrap();
+    assert_eq!(
+        (&shown["shards"], &shown["shards_served"]),
+        (&2.into(), &2.into()),
+        "it waits for every shard: {shown}"
+    );
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let url = answer["coordinator"].as_str().unwrap().trim_start_matches("http://").to_owned();
+    assert!(std::net::TcpStream::connect(url).is_err(), "the coordinator has ended");
+}

@@ -176,6 +176,7 @@ pub fn routing(endpoints: &[Option<String>]) -> Routing {
         endpoint: endpoint.clone(),
         worker: endpoint.as_ref().map(|_| proto::WorkerId::new("fake").unwrap()),
         local: None,
+        reason: String::new(),
     });
     let dimension = endpoints.len() as u64 * 1000;
     Routing { job: job(), branch: 0, dimension, iterations: 100, routes: routes.collect() }

@@ -32,6 +32,7 @@ struct Entry {
     incarnation: Incarnation,
     /// `None` means for as long as the process runs.
     until: Option<Instant>,
+    reason: CooldownReason,
     next_wait: Duration,
 }
 
@@ -54,7 +55,7 @@ impl Cooldowns {
             CooldownReason::KeyMismatch => None,
             CooldownReason::Failed => Some(now + wait),
         };
-        let entry = Entry { incarnation, until, next_wait: (wait * 2).min(LONGEST_COOLDOWN) };
+        let entry = Entry { incarnation, until, reason, next_wait: (wait * 2).min(LONGEST_COOLDOWN) };
         self.entries.entry(job.clone()).or_default().insert(worker.clone(), entry);
         true
     }
@@ -65,9 +66,20 @@ impl Cooldowns {
 
     /// Returns whether the process gets no shard of the job now.
     pub fn is_active(&self, now: Instant, job: &JobId, worker: &WorkerId, incarnation: Incarnation) -> bool {
-        self.entry(job, worker).is_some_and(|entry| {
-            entry.incarnation == incarnation && entry.until.is_none_or(|until| now < until)
-        })
+        self.active(now, job, worker, incarnation).is_some()
+    }
+
+    /// Returns why the process gets no shard of the job now; `None` if it may.
+    pub fn active(
+        &self,
+        now: Instant,
+        job: &JobId,
+        worker: &WorkerId,
+        incarnation: Incarnation,
+    ) -> Option<CooldownReason> {
+        let entry = self.entry(job, worker)?;
+        let is_active = entry.incarnation == incarnation && entry.until.is_none_or(|until| now < until);
+        is_active.then_some(entry.reason)
     }
 
     /// Ends the cooldown of a worker that has made a shard of the job ready.

@@ -9,6 +9,8 @@ use proto::model::{LocalAccess, WorkerPlace};
 use proto::{Incarnation, JobId, LONGEST_WORKER_BACKOFF, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
+use super::absences::{AbsenceCause, Absences};
+
 /// A registered worker.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -52,6 +54,7 @@ pub struct Membership {
     /// The end of the grace period after a start, in which any worker may report what it released under the coordinator
     /// before: an old copy of a ledger does not name them all. `None` if there was no coordinator before.
     grace_until: Option<Instant>,
+    absences: Absences,
 }
 
 impl Membership {
@@ -63,6 +66,7 @@ impl Membership {
             awaited: BTreeMap::new(),
             unreported: BTreeMap::new(),
             grace_until: None,
+            absences: Absences::default(),
         }
     }
 
@@ -140,7 +144,20 @@ impl Membership {
             proved: BTreeSet::new(),
         };
         self.members.insert(worker.clone(), member);
+        self.absences.end(worker);
         Ok(true)
+    }
+
+    /// Notes that a worker asked to be let in, and why it was not.
+    pub fn note_refused(&mut self, worker: &WorkerId, reason: String, now: Instant) {
+        if self.live(worker, now).is_none() {
+            self.absences.note(worker.clone(), AbsenceCause::Refused(reason), now);
+        }
+    }
+
+    /// Returns the workers that are not here, and why.
+    pub fn absences(&self) -> &Absences {
+        &self.absences
     }
 
     /// Notes a worker whose lease has ended without its ever reporting its leases.
@@ -187,12 +204,14 @@ impl Membership {
 
     /// Removes a worker that leaves. Returns false if its name belongs to another process by now.
     pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
-        let is_its_own = self.members.get(worker).is_some_and(|member| member.incarnation == incarnation);
-        if is_its_own {
+        let own = self.members.get(worker).filter(|member| member.incarnation == incarnation);
+        let last_heartbeat = own.map(|member| member.last_heartbeat);
+        if let Some(last_heartbeat) = last_heartbeat {
+            self.absences.note(worker.clone(), AbsenceCause::Left, last_heartbeat);
             self.members.remove(worker);
             self.unreported.remove(worker);
         }
-        is_its_own
+        last_heartbeat.is_some()
     }
 
     /// Removes and returns the workers whose lease has ended, and stops waiting for owners that have not come back in
@@ -200,12 +219,11 @@ impl Membership {
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let ttl = self.ttl;
         let ended = |member: &Member| now.duration_since(member.last_heartbeat) >= ttl;
-        let gone: Vec<_> = self
-            .members
-            .iter()
-            .filter(|(_, member)| ended(member))
-            .map(|(worker, _)| worker.clone())
-            .collect();
+        let mut gone = Vec::new();
+        for (worker, member) in self.members.iter().filter(|(_, member)| ended(member)) {
+            self.absences.note(worker.clone(), AbsenceCause::LeaseEnded, member.last_heartbeat);
+            gone.push(worker.clone());
+        }
         gone.iter().for_each(|worker| self.note_if_unreported(worker.clone()));
         self.members.retain(|_, member| !ended(member));
         self.awaited.retain(|_, until| now < *until);

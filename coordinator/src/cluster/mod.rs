@@ -2,6 +2,7 @@
 //!
 //! The ledger is the truth for everything that must outlive the process. This state changes only after the ledger has.
 
+mod absences;
 mod apply;
 mod candidates;
 mod contradictions;
@@ -19,6 +20,7 @@ mod reports;
 mod served;
 mod stragglers;
 mod superseded;
+mod unserved;
 mod watermarks;
 
 use std::collections::BTreeMap;
@@ -28,6 +30,7 @@ use ledger::{JobRecord, ShardRecord};
 use proto::{Incarnation, JobId, Nonce, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
+pub use absences::{Absence, AbsenceCause};
 use contradictions::Contradictions;
 use cooldowns::Cooldowns;
 pub use desired::{LayoutChange, OwnerChanges};
@@ -40,6 +43,7 @@ use possession::Doubts;
 pub use reports::{LeaseReport, ReportedState};
 pub use stragglers::Stragglers;
 pub use superseded::SupersededLease;
+pub use unserved::Unserved;
 use watermarks::Watermarks;
 pub use watermarks::{HeardRecord, WatermarkVerdict, for_release};
 

@@ -4,6 +4,8 @@
 use proto::{CoordinateRange, pb};
 use tokio::time::Instant;
 
+use super::cooldowns::CooldownReason;
+use super::unserved::{OwnerAbsence, Unserved};
 use super::{Cluster, JobView, ReportedState, ShardView};
 
 impl Cluster {
@@ -36,28 +38,40 @@ impl Cluster {
     }
 
     /// Returns the reason why the shard is not served; `None` if it is.
-    pub fn reason_unserved(&self, now: Instant, view: &JobView, shard: &ShardView) -> Option<String> {
-        if self.is_covered(now, view, shard) {
-            return None;
-        }
-        let others = if self.members.all_live(now).next().is_none() {
-            "no worker is registered"
-        } else if shard.is_unschedulable {
-            "no registered worker can take it: it has another key, too little memory, or failed before"
-        } else {
-            "another worker takes it"
-        };
-        let Some(owner) = &shard.record.owner else { return Some(others.to_owned()) };
+    pub fn reason_unserved(&self, now: Instant, view: &JobView, shard: &ShardView) -> Option<Unserved> {
+        (!self.is_covered(now, view, shard)).then(|| self.unserved(now, view, shard))
+    }
+
+    /// Returns the reason why the owner of a shard does not serve it.
+    fn unserved(&self, now: Instant, view: &JobView, shard: &ShardView) -> Unserved {
+        let others = || self.takers(now, view, shard);
+        let Some(owner) = &shard.record.owner else { return Unserved::Unowned { takers: others() } };
+        let worker = owner.clone();
         let Some(member) = self.members.live(owner, now) else {
-            return Some(format!("{owner} is gone: it sent no heartbeat for the time of a lease; {others}"));
+            let absence = match (self.members.absences().of(owner), self.members.awaited_until(owner)) {
+                (Some(absence), _) => OwnerAbsence::Known(absence.clone()),
+                (None, Some(_)) => OwnerAbsence::Awaited,
+                (None, None) => OwnerAbsence::NotSeen,
+            };
+            return Unserved::OwnerAbsent { worker, absence, takers: others() };
         };
+        let cooldown = self.cooldowns.active(now, &view.record.job, owner, member.incarnation);
+        if cooldown == Some(CooldownReason::KeyMismatch) {
+            return Unserved::Failed { worker, message: "its key is another than the job's".to_owned() };
+        }
         let report = shard.last_report.as_ref().filter(|_| shard.holder == Some(member.incarnation));
-        Some(match report {
+        match report {
             Some(report) if report.state == ReportedState::Failed => {
-                format!("{owner} failed: {}", report.message)
+                Unserved::Failed { worker, message: report.message.clone() }
             }
-            Some(_) => format!("{owner} restores it"),
-            None => format!("{owner} has not reported it yet"),
-        })
+            Some(_) => Unserved::Restoring { worker },
+            None => Unserved::Unreported { worker },
+        }
+    }
+
+    /// Returns the reason for each shard of a job that is not served.
+    pub fn reasons_unserved(&self, now: Instant, view: &JobView) -> Vec<Unserved> {
+        let shards = view.shards.iter().filter(|_| view.is_served());
+        shards.filter_map(|shard| self.reason_unserved(now, view, shard)).collect()
     }
 }

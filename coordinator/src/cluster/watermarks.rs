@@ -184,6 +184,17 @@ impl Cluster {
         self.watermarks.jobs().filter(is_open).cloned().collect()
     }
 
+    /// Returns the first watermark of each job that contradicts the ledger: its worker has released a row or a branch that
+    /// the ledger does not know, or rows of a job that it does not have.
+    pub fn contradictions(&self) -> impl Iterator<Item = (WorkerId, JobMark)> {
+        let contradicts = move |mark: &JobMark| match self.jobs.get(&mark.job) {
+            Some(view) => judge(mark, view) == WatermarkVerdict::Above,
+            None => (mark.branch, mark.next_row) != (0, 0),
+        };
+        let first = move |job| self.watermarks.of_job(job).into_iter().find(|(_, mark)| contradicts(mark));
+        self.watermarks.jobs().filter_map(first)
+    }
+
     /// Drops watermarks that the ledger agrees with.
     pub fn confirm_watermarks(&mut self, marks: &[(WorkerId, JobMark)]) {
         marks.iter().for_each(|(worker, mark)| self.watermarks.drop_known(worker, mark));

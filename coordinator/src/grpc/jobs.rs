@@ -148,6 +148,16 @@ impl Jobs for JobsService {
         run_detached(async move { coordinator.resume(named(job)?, &cursor, replay).await }).await
     }
 
+    async fn get_status(
+        &self,
+        request: Request<pb::GetStatusRequest>,
+    ) -> Result<Response<pb::ClusterStatus>, Status> {
+        let (admitted, _) = caller_and_message(request)?;
+        self.0.meter_now().await;
+        let status = self.0.status_for(|job| admitted.can_see(job));
+        answer(Ok(pb::ClusterStatus { json: status.to_string() }))
+    }
+
     async fn get_report(
         &self,
         request: Request<pb::GetReportRequest>,

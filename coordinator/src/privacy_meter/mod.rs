@@ -147,6 +147,24 @@ impl PrivacyMeter {
         }
     }
 
+    /// Returns ε of what a job has spent and of its whole plan, as upper bounds. ε spent is `None` until it is computed for
+    /// the job's present branch and next row, for an older one would be too small.
+    pub fn epsilon(&self, job: &JobId, branch: u64, next_row: u64) -> (Option<f64>, Option<f64>) {
+        let jobs = self.jobs();
+        let Some((spent, planned)) =
+            jobs.get(job).filter(|history| history.branch == branch).and_then(JobHistory::costs)
+        else {
+            return (None, None);
+        };
+        let newest = spent.last().filter(|(rows, _)| *rows >= next_row);
+        (newest.map(|(_, cost)| cost.epsilon), Some(planned.epsilon))
+    }
+
+    /// Returns the rate at which the job's rows were bound lately.
+    pub fn rows_per_second(&self, job: &JobId) -> Option<f64> {
+        self.jobs().get(job)?.rows_per_second()
+    }
+
     /// Samples these jobs and forgets all others. Returns those whose cost must be computed.
     pub fn sample(&self, now: Instant, snapshots: Vec<JobSnapshot>) -> Vec<JobId> {
         let mut jobs = self.jobs();

@@ -108,6 +108,7 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
         })
         .collect();
     before.sort_by_key(|route| route.range);
+    let reason = cluster.reason_unserved(now, view, shard).map(|reason| reason.to_string());
     let unserved = |start, end| Route {
         shard: record.shard,
         range: CoordinateRange { start, end },
@@ -115,6 +116,7 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
         endpoint: None,
         worker: None,
         local: None,
+        reason: reason.clone().unwrap_or_default(),
     };
     let mut routes = Vec::new();
     let mut next = record.range.start;
@@ -145,5 +147,6 @@ fn route(cluster: &Cluster, lease: &SupersededLease, now: Instant) -> Option<Rou
         endpoint: Some(member.endpoint.clone()),
         worker: Some(lease.worker.clone()),
         local: member.local.clone(),
+        reason: String::new(),
     })
 }

@@ -25,8 +25,10 @@ impl Coordinator {
             .into_iter()
             .partition(|route| route.endpoint.is_some() && is_whole(route));
         if !missing.is_empty() {
+            let reason = missing.iter().map(|route| route.reason.clone()).find(|reason| !reason.is_empty());
             let missing = missing.into_iter().map(|route| route.range).collect();
-            return Err(ServiceError::range_unavailable(job, missing, 0));
+            let error = ServiceError::range_unavailable(job, missing, 0);
+            return Err(error.with_reason(reason.unwrap_or_default()));
         }
         Ok(whole
             .into_iter()

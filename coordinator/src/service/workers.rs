@@ -34,7 +34,9 @@ pub struct HeartbeatReply {
 impl Coordinator {
     /// Registers a worker. Fails if its versions differ or another process holds its name.
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
-        check_versions(&request)?;
+        check_versions(&request).inspect_err(|error| {
+            self.cluster().members.note_refused(&request.worker, error.to_string(), Instant::now());
+        })?;
         let challenge = *rng::nonce().map_err(ServiceError::internal)?.as_bytes();
         let Register { worker, endpoint, local, incarnation, record, draining, place, .. } = request;
         let now = Instant::now();

@@ -20,7 +20,7 @@ pub fn section(status: &Value, history: Option<&JobHistory>) -> String {
     );
     text.push_str(&privacy_meter(&status["privacy"]));
     let _ = writeln!(text, "<dl>{}</dl>", facts(status, history).join(""));
-    let shards = status["shards"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shards = status["shard_list"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !shards.is_empty() {
         let head = ["shard", "coordinates", "worker", "served", "made to row", "epoch", "state", "rows kept"];
         let _ = write!(text, "<h3>Shards</h3>\n{}", table(&head, shards, shard));
@@ -34,7 +34,7 @@ fn number(status: &Value, name: &str) -> u64 {
 }
 
 fn state_badge(state: &str, status: &Value) -> String {
-    let shards = status["shards"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shards = status["shard_list"].as_array().map(Vec::as_slice).unwrap_or_default();
     let unready = shards.iter().filter(|shard| shard["ready"] != Value::Bool(true)).count();
     match unready {
         0 => badge(state, true),

@@ -3,6 +3,8 @@
 
 pub mod format;
 mod job;
+mod problems;
+mod workers;
 
 use proto::JobId;
 use serde_json::Value;
@@ -13,8 +15,6 @@ use format::{cell, count, escape_html};
 
 /// Lines that a table shows; `/status` has all.
 const MAX_LINES: usize = 200;
-/// Reasons for shards that are not served which the head of the page names.
-const MAX_REASONS: usize = 4;
 const STYLE: &str = include_str!("style.css");
 
 impl Coordinator {
@@ -33,6 +33,7 @@ impl Coordinator {
         let (present, destroyed): (Vec<_>, Vec<_>) =
             jobs.iter().partition(|job| job["state"].as_str() != Some("destroyed"));
         let mut body = head(&status, workers.len(), &jobs);
+        body.push_str(&problems::section(&listed("problems")));
         body.extend(present.iter().take(MAX_WATCHED_JOBS).map(|job| section(job)));
         if present.len() > MAX_WATCHED_JOBS {
             body.push_str(&left_out(present.len() - MAX_WATCHED_JOBS, "jobs"));
@@ -42,12 +43,7 @@ impl Coordinator {
                 "<section><p>No jobs yet: <code>rustle job create</code> makes one.</p></section>\n",
             );
         }
-        let head = ["worker", "endpoint", "shards", "last heartbeat, ms ago"];
-        body.push_str("<section><h2>Workers</h2>\n");
-        body.push_str(&table(&head, &workers, |worker| {
-            ["worker", "endpoint", "shards", "last_heard_ms"].map(|name| cell(&worker[name])).into()
-        }));
-        body.push_str("</section>\n");
+        body.push_str(&workers::section(&workers, &listed("absent_workers")));
         if !destroyed.is_empty() {
             body.push_str(&format!(
                 "<p class=\"quiet\">Destroyed jobs: {}</p>\n",
@@ -68,34 +64,34 @@ fn document(body: &str) -> String {
 }
 
 fn head(status: &Value, workers: usize, jobs: &[Value]) -> String {
-    let served = jobs.iter().filter_map(|job| job["shards"].as_array()).flatten();
-    let (ready, unready): (Vec<_>, Vec<_>) = served.partition(|shard| shard["ready"] == Value::Bool(true));
-    let state = match unready.len() {
+    let total = |name: &str| jobs.iter().filter_map(|job| job[name].as_u64()).sum::<u64>();
+    let (served, shards) = (total("shards_served"), total("shards"));
+    let state = match shards - served.min(shards) {
         0 => badge("all shards served", true),
         count => badge(&format!("{count} shards not served"), false),
     };
-    let reasons: std::collections::BTreeSet<_> =
-        unready.iter().filter_map(|shard| shard["reason"].as_str()).collect();
-    let reasons = reasons.iter().take(MAX_REASONS).map(|reason| {
-        format!("<p>Not served: {}. <a href=\"/status\">Which shards</a></p>\n", escape_html(reason))
-    });
-    let reasons: String = reasons.collect();
+    let is_healthy = status["healthy"] == Value::Bool(true);
+    let health = badge(if is_healthy { "healthy" } else { "not healthy" }, is_healthy);
     let checkpoints = if status["checkpoints_on"] == Value::Bool(true) { "on" } else { "off" };
     format!(
-        "<h1>Rustle {state}</h1>\n<p class=\"quiet\">version {}, coordinator epoch {}, checkpoints {checkpoints} · {} \
-         workers, {} of {} shards served · <a href=\"/status\">status as JSON</a>, <a href=\"/metrics\">metrics</a></p>\n{reasons}",
+        "<h1>Rustle {health} {state}</h1>\n<p class=\"quiet\">version {}, coordinator epoch {}, checkpoints {checkpoints} · {} \
+         workers, {} of {} shards served · <a href=\"/status\">status as JSON</a>, <a href=\"/metrics\">metrics</a></p>\n",
         env!("CARGO_PKG_VERSION"),
         cell(&status["coordinator_epoch"]),
         count(workers as u64),
-        count(ready.len() as u64),
-        count((ready.len() + unready.len()) as u64),
+        count(served),
+        count(shards),
     )
 }
 
 /// Returns a short text in a coloured frame.
 fn badge(text: &str, is_good: bool) -> String {
-    let class = if is_good { "good" } else { "bad" };
-    format!("<span class=\"badge {class}\">{}</span>", escape_html(text))
+    badge_of(&escape_html(text), if is_good { "good" } else { "bad" })
+}
+
+/// Returns a short text, which is HTML already, in a frame of the class's colour: `good`, `warn` or `bad`.
+fn badge_of(text: &str, class: &str) -> String {
+    format!("<span class=\"badge {class}\">{text}</span>")
 }
 
 /// Returns a table. `cells` returns the cells of one line, as HTML.

@@ -163,5 +163,5 @@ async fn the_status_shows_jobs_and_workers() {
     coordinator.reconcile().await.unwrap();
     let status = coordinator.status();
     assert_eq!(status["workers"][0]["shards"], 1);
-    assert_eq!(status["jobs"][0]["shards"][0]["owner"], "a");
+    assert_eq!(status["jobs"][0]["shard_list"][0]["owner"], "a");
 }

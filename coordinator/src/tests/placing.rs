@@ -20,7 +20,7 @@ async fn a_shard_without_room_is_not_placed_and_is_shown_as_unplaced() {
     assert_eq!(reply.leases.len(), 1);
     let unplaced = |coordinator: &Coordinator| -> Vec<bool> {
         let status = coordinator.status();
-        let shards = status["jobs"][0]["shards"].as_array().unwrap().clone();
+        let shards = status["jobs"][0]["shard_list"].as_array().unwrap().clone();
         shards.iter().map(|shard| shard["unplaced"].as_bool().unwrap()).collect()
     };
     assert_eq!(unplaced(&coordinator), [false, true]);

@@ -215,6 +215,7 @@ fn routing() -> Vec<Vec<u8>> {
         endpoint: "http://127.0.0.1:7".into(),
         worker: format!("worker-{shard}"),
         local: None,
+        reason: String::new(),
     };
     let routes = vec![route(0, 0, 512), route(1, 512, 1_300)];
     let routing = pb::Routing { job: "job-1".into(), branch: 0, dimension: 1_300, iterations: 9, routes };

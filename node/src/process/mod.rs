@@ -3,6 +3,7 @@
 pub mod affinity;
 pub mod blocking;
 pub mod cpu_pool;
+pub mod disk;
 pub mod hardening;
 pub mod memory;
 pub mod readiness;
@@ -12,5 +13,6 @@ pub mod runtime;
 pub mod secret;
 pub mod shutdown;
 pub mod simulation;
+pub mod timestamp;
 
 pub(crate) mod file_stamp;

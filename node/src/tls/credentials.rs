@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
@@ -11,6 +11,7 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 use tracing::{info, warn};
 
+use super::certificate::CertificateFacts;
 use super::error::TlsError;
 use super::expected::ExpectedServer;
 use super::files::{Material, Stamp, TlsFiles};
@@ -36,6 +37,7 @@ struct Shared {
 
 struct Configs {
     identity: Identity,
+    ends: Option<SystemTime>,
     server: Arc<ServerConfig>,
     /// The expected server is added for each connection.
     client: ClientConfig,
@@ -106,6 +108,11 @@ impl Credentials {
         self.current().identity.clone()
     }
 
+    /// Returns the last moment at which this process's certificate is valid; `None` where it can't be read.
+    pub fn ends(&self) -> Option<SystemTime> {
+        self.current().ends
+    }
+
     /// Returns the configuration to accept connections with.
     pub fn server(&self) -> Arc<ServerConfig> {
         self.current().server.clone()
@@ -138,6 +145,7 @@ impl Configs {
         };
         Ok(Self {
             identity: material.identity.clone(),
+            ends: material.chain.first().and_then(CertificateFacts::of).map(|facts| facts.ends),
             server: Arc::new(server(&material, &provider).map_err(|error| unusable(&error))?),
             client: client(&material, &provider, reject_all.clone()).map_err(|error| unusable(&error))?,
             reject_all,

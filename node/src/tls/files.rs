@@ -82,7 +82,7 @@ impl TlsFiles {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let unreadable =
         |error: &dyn ToString| TlsError::Read { path: path.to_owned(), reason: error.to_string() };
     let mut text = Vec::new();

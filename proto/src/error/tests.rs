@@ -63,7 +63,7 @@ fn one_of_each() -> Vec<ServiceError> {
         Fenced { job: text(), shard: 0, presented: 0, current: 1 },
         NotOwner { job: text(), shard: 0 },
         Restoring { job: text(), shard: 0 },
-        RangeUnavailable { job: text(), missing: vec![range], more: 0, waited_ms: 0 },
+        RangeUnavailable { job: text(), missing: vec![range], more: 0, waited_ms: 0, reason: text() },
         JobState { job: text(), state: text(), allowed: text() },
         Checkpoint { object: text(), reason: text() },
         Draining,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::online;
 use crate::access::CoordinatorArg;
-use crate::output::{Answer, Format, bad_use};
+use crate::output::{self, Answer, Format, bad_use};
 use crate::streams;
 
 #[derive(Args, Clone, Debug)]
@@ -155,7 +155,7 @@ fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
         return show(data_set).print(format);
     }
     streams::line(summary(std::slice::from_ref(data_set)))?;
-    let mut table = online::table(["job", "state", "rows bound", "branch", "ε alone"]);
+    let mut table = output::table(&["job", "state", "rows bound", "branch", "ε alone"]);
     for charge in &data_set.charges {
         table.add_row([
             &charge.job,
@@ -184,7 +184,7 @@ async fn list(client: &Client, format: Format) -> anyhow::Result<()> {
 
 fn summary(data_sets: &[pb::DataSet]) -> comfy_table::Table {
     let header = ["data set", "unit", "neighbouring", "δ", "ε budget", "ε spent", "ε reserved", "ε left"];
-    let mut table = online::table(header);
+    let mut table = output::table(&header);
     for data_set in data_sets {
         let budget = data_set.budget.unwrap_or_default();
         let of = |amount: Option<pb::PrivacyAmount>| digits(amount.unwrap_or_default().epsilon);

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use node::auth::Role;
+use node::process::timestamp::rfc3339;
+use node::tls::CertificateFacts;
 use proto::JobId;
 
 use super::harden::harden;
@@ -43,6 +45,12 @@ pub enum CertsCommand {
         #[command(flatten)]
         terms: Terms,
     },
+    /// Show what a certificate says: whom it is for, and when it ends
+    Show {
+        /// PEM file of a certificate, or a folder with cert.pem
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 #[derive(Args, Clone, Debug)]
@@ -59,6 +67,7 @@ impl CertsCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         harden()?;
         let answer = match self {
+            Self::Show { file } => show(&file)?,
             Self::New { out, workers, job, terms } => new(&out, workers, &job, &terms)?,
             Self::Issue { authority, role, out, terms } => {
                 Authority::open(&authority, &terms.trust_domain)?.issue(&out, &role, terms.life)?;
@@ -82,6 +91,23 @@ fn new(out: &Path, workers: u16, jobs: &[JobId], terms: &Terms) -> anyhow::Resul
         dirs.push(dir.display().to_string());
     }
     Ok(Answer::new().with("authority", out.display().to_string()).with("tls_dirs", dirs))
+}
+
+/// Returns the facts of the first certificate of a file.
+fn show(file: &Path) -> anyhow::Result<Answer> {
+    let file = if file.is_dir() { file.join("cert.pem") } else { file.to_owned() };
+    let facts = CertificateFacts::of_file(&file)?;
+    let now = SystemTime::now();
+    Ok(Answer::new()
+        .with("file", file.display().to_string())
+        .with("subject", facts.subject.clone())
+        .with("names", facts.names.clone())
+        .with("role", facts.identity.as_ref().map(|identity| identity.role.to_string()))
+        .with("trust_domain", facts.identity.as_ref().map(|identity| identity.trust_domain.clone()))
+        .with("begins", rfc3339(facts.begins))
+        .with("ends", rfc3339(facts.ends))
+        .with("days_left", facts.left(now).as_secs() / 86_400)
+        .with("expired", facts.ends < now))
 }
 
 /// Returns the name of a role's folder in the folder of its authority.

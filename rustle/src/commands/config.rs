@@ -10,8 +10,7 @@ use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use serde::Serialize;
 
-use super::online;
-use crate::output::{Format, bad_use};
+use crate::output::{self, Format, bad_use};
 use crate::streams;
 
 /// Show the settings of a process, and where each comes from
@@ -51,7 +50,7 @@ impl ConfigCommand {
         match format {
             Format::Json => streams::line(serde_json::json!({ "settings": settings }))?,
             Format::Table => {
-                let mut table = online::table(["setting", "value", "from"]);
+                let mut table = output::table(&["setting", "value", "from"]);
                 for shown in &settings {
                     table.add_row([&shown.name, shown.value.as_deref().unwrap_or("-"), &shown.source]);
                 }

@@ -8,9 +8,8 @@ use anyhow::Context;
 use clap::Args;
 
 use super::harden::harden;
-use super::online;
 use crate::demo::{self, DemoOptions, DemoReport};
-use crate::output::{Format, status_of_check};
+use crate::output::{self, Format, status_of_check};
 use crate::progress::Progress;
 use crate::streams;
 
@@ -76,7 +75,7 @@ fn shown(report: &DemoReport) -> String {
     );
     let header =
         ["mechanism", "noise multiplier", "RMS loss", "test accuracy", "state bytes/parameter", "seconds"];
-    let mut table = online::table(header);
+    let mut table = output::table(&header);
     for m in &report.mechanisms {
         table.add_row([
             m.mechanism.clone(),

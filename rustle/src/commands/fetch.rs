@@ -24,6 +24,8 @@ const BATCH_BYTES: u64 = 64 << 20;
 
 /// Bind rows to a commitment and fetch them into an .npy file
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  \
+    rustle fetch --job trial --steps 0..8 --range 0..1000 --commitment 'run 7' --out rows.npy")]
 pub struct FetchArgs {
     #[command(flatten)]
     coordinator: CoordinatorArg,

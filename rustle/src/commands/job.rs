@@ -19,7 +19,9 @@ use crate::values::Span;
 
 mod account;
 mod history;
+mod inspect;
 mod irreversible;
+mod watch;
 
 use account::AccountArgs;
 pub use account::of as account_of;
@@ -62,6 +64,8 @@ pub enum JobCommand {
     List(CoordinatorArg),
     /// Show one job
     Show(JobArgs),
+    /// Show a job while it runs: rows, ε, workers, waits, time left
+    Watch(watch::WatchArgs),
     /// Finish a job: no further row can be bound
     Finish(EndArgs),
     /// Destroy a job and delete its checkpoints
@@ -149,6 +153,7 @@ impl JobCommand {
     fn coordinator(&self) -> &CoordinatorArg {
         match self {
             Self::List(coordinator) => coordinator,
+            Self::Watch(watch) => &watch.job.coordinator,
             Self::Create(create) => &create.job.coordinator,
             Self::Show(job)
             | Self::Reshard { job, .. }
@@ -169,8 +174,9 @@ impl JobCommand {
         online::block_on(&coordinator, async move {
             match self {
                 Self::Create(args) => show(&create(*args).await?).print(format)?,
-                Self::List(args) => list(&args, format).await?,
-                Self::Show(args) => show(&client(&args).await?.jobs().get(&args.job).await?).print(format)?,
+                Self::List(args) => inspect::list(&args, format).await?,
+                Self::Show(args) => inspect::one(&args).await?.print(format)?,
+                Self::Watch(args) => args.run(format).await?,
                 Self::Finish(args) => args.finish().await?.print(format)?,
                 Self::Destroy(args) => args.destroy().await?.print(format)?,
                 Self::Reshard { job, shards } => {
@@ -241,6 +247,7 @@ fn show(job: &pb::Job) -> Answer {
         .with("noise_id", NoiseId::try_from(job).map(|id| id.to_string()).unwrap_or_default())
         .with("shards", job.shards)
         .with("shards_ready", job.shards_ready)
+        .with("shards_served", job.shards_ready)
         .with("rows_bound", job.rows_bound)
         .with("next_row", job.next_row)
 }
@@ -251,33 +258,6 @@ fn lineage(job: &pb::Job) -> Option<Lineage> {
 
 fn state(job: &pb::Job) -> String {
     job.state().as_str_name().trim_start_matches("JOB_STATE_").to_lowercase()
-}
-
-async fn list(args: &CoordinatorArg, format: Format) -> anyhow::Result<()> {
-    let jobs = args.client().await?.jobs().list().await?;
-    match format {
-        Format::Json => {
-            let jobs: Vec<_> = jobs.iter().map(show).collect();
-            streams::line(serde_json::json!({ "jobs": jobs }))?;
-        }
-        Format::Table => {
-            let mut table = online::table(["job", "state", "mechanism", "dimension", "rows", "shards ready"]);
-            for job in &jobs {
-                let rows = format!("{} of {}", job.next_row, job.iterations);
-                let ready = format!("{} of {}", job.shards_ready, job.shards);
-                table.add_row([
-                    &job.job,
-                    &state(job),
-                    &job.mechanism,
-                    &job.dimension.to_string(),
-                    &rows,
-                    &ready,
-                ]);
-            }
-            streams::line(table)?;
-        }
-    }
-    Ok(())
 }
 
 fn checkpointed(checkpoint: pb::Checkpoint) -> Answer {

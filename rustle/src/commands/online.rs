@@ -2,13 +2,14 @@
 
 use std::future::Future;
 
-use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::Table;
 use node::process::runtime::Runtime;
 use proto::{ServiceError, pb};
 use serde_json::{Value, json};
 
 use super::harden::harden;
 use crate::access::CoordinatorArg;
+use crate::output;
 use crate::unreached;
 
 /// Runs a command's future to its end on this thread, after [`harden`]: the command reads keys, tokens or rows. Errors of the
@@ -38,22 +39,11 @@ fn explained(coordinator: &CoordinatorArg, error: anyhow::Error) -> anyhow::Erro
                  rights of each role"
             )
         }
-        ServiceError::RangeUnavailable { .. } => anyhow::anyhow!(
-            "{cause}. The coordinator's status page and its /status give the reason for each shard; rustle job show counts \
-             those that are served"
-        ),
+        ServiceError::RangeUnavailable { .. } => {
+            anyhow::anyhow!("{cause}. rustle status lists what is wrong, and what to do")
+        }
         _ => error,
     }
-}
-
-/// Returns an empty table with this header.
-pub fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
-    table
 }
 
 /// Returns an entry of a chain of events as JSON, with the event as the text that was hashed.
@@ -68,7 +58,7 @@ pub fn entry(entry: &pb::Entry) -> Value {
 
 /// Returns the entries of a chain of events as a table.
 pub fn entries(entries: &[pb::Entry]) -> Table {
-    let mut table = table(["index", "hash", "event"]);
+    let mut table = output::table(&["index", "hash", "event"]);
     for entry in entries {
         table.add_row([&entry.index.to_string(), &hex::encode(&entry.hash), &entry.event]);
     }

@@ -12,7 +12,7 @@ use noise_worker::config::WorkerArgs;
 use proto::WorkerId;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::online;
+use super::{online, worker_list};
 use crate::access::CoordinatorArg;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
@@ -77,6 +77,8 @@ pub struct WorkerCommand {
 enum WorkerAction {
     /// Move a worker's shards to other workers while the job runs
     Drain(DrainArgs),
+    /// List the workers that are here, and those that are not, with the reason
+    List(CoordinatorArg),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -122,9 +124,16 @@ impl DrainArgs {
 
 impl WorkerCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        if let Some(WorkerAction::Drain(drain)) = self.action {
-            online::block_on(&drain.coordinator.clone(), drain.run(format))?;
-            return Ok(ExitCode::SUCCESS);
+        match self.action {
+            Some(WorkerAction::Drain(drain)) => {
+                online::block_on(&drain.coordinator.clone(), drain.run(format))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(WorkerAction::List(coordinator)) => {
+                online::block_on(&coordinator, worker_list::run(&coordinator, format))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            None => {}
         }
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-worker")?;

@@ -1,4 +1,4 @@
-//! `rustle token`: creates bearer tokens.
+//! `rustle token`: creates and lists bearer tokens.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -21,10 +21,14 @@ use crate::out_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::values::{self, Span};
 
+mod list;
+
 #[derive(Clone, Debug, Subcommand)]
 pub enum TokenCommand {
     /// Create a token, and add its digest to a coordinator's tokens file
     New(NewArgs),
+    /// List what the tokens of a file grant, and when they end
+    List(list::ListArgs),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -62,7 +66,13 @@ enum TokenRole {
 
 impl TokenCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        let Self::New(args) = self;
+        let args = match self {
+            Self::New(args) => args,
+            Self::List(args) => {
+                args.run(format)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        };
         harden()?;
         let entry = new(&args)?;
         Answer::new()

@@ -22,11 +22,15 @@ use budget::UpBudgetArgs;
 use watch::Watch;
 
 mod budget;
+mod exec;
 mod own_key;
 mod watch;
 
 /// Start a coordinator, workers and one job on this machine
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    rustle up --plan plan.toml --dimension 1000000 --workers 2\n  \
+    rustle up --plan plan.toml --dimension 1000000 --exec 'python train.py \"$RUSTLE_URL\"'")]
 pub struct UpArgs {
     /// File of the job's plan
     #[arg(long, value_name = "FILE")]
@@ -69,6 +73,13 @@ pub struct UpArgs {
     restart: bool,
     #[command(flatten)]
     budget: UpBudgetArgs,
+    /// Print the addresses only once every shard of the job is served
+    #[arg(long)]
+    wait: bool,
+    /// Run a command by the shell once every shard is served, then end the cluster with its exit status. It finds the
+    /// cluster in RUSTLE_COORDINATOR, RUSTLE_TLS_DIR, RUSTLE_JOB and RUSTLE_URL, which rustle.connect takes
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<String>,
 }
 
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -83,16 +94,47 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     begin_ledger(&options)?;
     let key = own_key::key(args.key_file.as_deref(), &args.data_dir, &args.job)?;
     let progress = Progress::spinner("starting the cluster");
-    let cluster = LocalCluster::start(options, *key.secret_bytes())?;
+    let mut cluster = LocalCluster::start(options, *key.secret_bytes())?;
     let runtime = node::process::runtime::Runtime::new()?;
     let job = runtime.block_on(create_job(&cluster, args, &plan, dimension, &key))?;
+    if args.wait || args.exec.is_some() {
+        let client = operator(&cluster)?;
+        let show = |text: String| progress.set_message(text);
+        runtime.block_on(exec::wait_until_served(&mut cluster, &client, &args.job, show))?;
+    }
     drop(progress);
-    let watch = Watch::start(&runtime, args.restart)?;
+    let mut watch = Watch::start(&runtime, args.restart)?;
     print_cluster(&cluster, args, job, format).map_err(|error| {
         let kept = args.data_dir.display();
         never_quiet(error, format_args!("the cluster is stopped, and its job stays in {kept}"))
     })?;
+    if let Some(command) = &args.exec {
+        watch.end_with(exec::Running::start(command, variables(&cluster, args)?)?);
+    }
     watch.run(&runtime, cluster)
+}
+
+/// Returns the variables by which the command of `--exec` finds the cluster.
+fn variables(cluster: &LocalCluster, args: &UpArgs) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let tls_dir = own_tls_dir(cluster, args)?;
+    let mut variables = vec![
+        ("RUSTLE_COORDINATOR", cluster.url()),
+        ("RUSTLE_JOB", args.job.to_string()),
+        ("RUSTLE_URL", session_url(&cluster.url(), &args.job, tls_dir.as_deref())),
+    ];
+    variables.extend(tls_dir.map(|dir| ("RUSTLE_TLS_DIR", dir.display().to_string())));
+    Ok(variables)
+}
+
+/// Returns the folder of the job's certificate; `None` without TLS.
+fn own_tls_dir(cluster: &LocalCluster, args: &UpArgs) -> anyhow::Result<Option<PathBuf>> {
+    let role = Role::Job(args.job.to_string());
+    if args.tls { cluster.certificate(&role).map(Some) } else { Ok(None) }
+}
+
+fn operator(cluster: &LocalCluster) -> anyhow::Result<Client> {
+    let connections = Connections::dialing(cluster.dialing(&Role::Operator)?);
+    Ok(Client::with_connections(&cluster.url(), connections)?)
 }
 
 fn options(args: &UpArgs) -> anyhow::Result<ClusterOptions> {
@@ -120,8 +162,7 @@ async fn create_job(
 ) -> anyhow::Result<pb::Job> {
     // One shard for each worker: the coordinator knows only those that have registered.
     let blocks = dimension.div_ceil(noise_kernel::BLOCK as u64).max(1);
-    let connections = Connections::dialing(cluster.dialing(&Role::Operator)?);
-    let client = Client::with_connections(&cluster.url(), connections)?;
+    let client = operator(cluster)?;
     let account = args.budget.account(&client).await?;
     let request = pb::CreateJobRequest {
         job: args.job.to_string(),
@@ -148,21 +189,27 @@ fn print_cluster(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Fo
         .with("workers", args.workers)
         .with("logs", args.data_dir.display().to_string())
         .print(format)?;
-    let role = Role::Job(args.job.to_string());
-    let tls_dir = if args.tls { Some(cluster.certificate(&role)?) } else { None };
-    streams::note(hint(&cluster.url(), &args.job, tls_dir.as_deref()));
+    if args.exec.is_none() {
+        streams::note(hint(&cluster.url(), &args.job, own_tls_dir(cluster, args)?.as_deref()));
+    }
     Ok(())
 }
 
 /// Returns what to do next. No command of it binds a row: a row that was tried out counts as released.
 fn hint(url: &str, job: &JobId, tls_dir: Option<&Path>) -> String {
     let flags = tls_dir.map_or(String::new(), |dir| format!(" --tls-dir {}", dir.display()));
-    let settings = tls_dir.map_or(String::new(), |dir| format!("&tls_dir={}", dir.display()));
-    // A socket has the same URL for both.
-    let session = if url.starts_with("unix:") { url.to_owned() } else { url.replacen("http", "grpc", 1) };
+    let session = session_url(url, job, tls_dir);
     format!(
         "running; press Ctrl-C to stop.\n\
          Look at the job:    rustle job show --coordinator {url}{flags} --job {job}\n\
-         Train with it:      session = rustle.connect(\"{session}?job={job}{settings}\")   # Python"
+         Train with it:      session = rustle.connect(\"{session}\")   # Python"
     )
+}
+
+/// Returns the URL of a Python session.
+fn session_url(url: &str, job: &JobId, tls_dir: Option<&Path>) -> String {
+    let settings = tls_dir.map_or(String::new(), |dir| format!("&tls_dir={}", dir.display()));
+    // A socket has the same URL for both.
+    let session = if url.starts_with("unix:") { url.to_owned() } else { url.replacen("http", "grpc", 1) };
+    format!("{session}?job={job}{settings}")
 }

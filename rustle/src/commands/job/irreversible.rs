@@ -10,6 +10,7 @@ use report::Job;
 use super::show;
 use crate::access::CoordinatorArg;
 use crate::commands::confirm::ConfirmArgs;
+use crate::figures::rounded_up;
 use crate::output::{Answer, bad_use};
 use crate::progress::Progress;
 
@@ -171,14 +172,4 @@ impl RewindCost {
     fn answer(&self, answer: Answer) -> Answer {
         answer.with("delta", self.delta).with("epsilon_before", self.before).with("epsilon_after", self.after)
     }
-}
-
-/// Returns six significant digits, rounded up: a privacy figure must not look smaller than it is.
-fn rounded_up(value: f64) -> String {
-    if value <= 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let digits = (5.0 - value.log10().floor()).max(0.0);
-    let scale = 10f64.powf(digits);
-    format!("{:.*}", digits as usize, (value * scale).ceil() / scale)
 }

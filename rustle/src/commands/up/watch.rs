@@ -7,6 +7,7 @@ use node::process::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
+use super::exec::{Running, exit_code};
 use crate::cluster::{LocalCluster, Member};
 use crate::streams;
 
@@ -23,6 +24,7 @@ pub struct Watch {
     restart: bool,
     delay: Duration,
     last_restart: Option<Instant>,
+    command: Option<Running>,
 }
 
 impl Watch {
@@ -36,14 +38,30 @@ impl Watch {
                 restart,
                 delay: FIRST_DELAY,
                 last_restart: None,
+                command: None,
             })
         })
+    }
+
+    /// Ends the cluster with this command, and with its exit status.
+    pub fn end_with(&mut self, command: Running) {
+        self.command = Some(command);
+    }
+
+    /// Returns the exit status of the command, once it has ended.
+    fn take_command_end(&mut self) -> anyhow::Result<Option<ExitCode>> {
+        let ended = self.command.as_mut().map(Running::ended).transpose()?.flatten();
+        Ok(ended.map(exit_code))
     }
 
     /// Watches until a signal stops the cluster (success), or what is left of it is of no use (failure).
     pub fn run(mut self, runtime: &Runtime, mut cluster: LocalCluster) -> anyhow::Result<ExitCode> {
         let mut down: Vec<Member> = Vec::new();
         loop {
+            if let Some(code) = self.take_command_end()? {
+                cluster.stop()?;
+                return Ok(code);
+            }
             let ended = cluster.take_ended()?;
             // Ctrl-C reaches every process of the terminal: children that ended by it ended in order.
             let is_stopping = !ended.is_empty() && runtime.block_on(self.is_stop_asked());
@@ -77,9 +95,11 @@ impl Watch {
                 false
             };
             if is_stopped {
+                // It binds rows, and must not find its cluster gone.
+                let is_cut_short = self.command.take().is_some();
                 streams::note("stopping the workers, then the coordinator");
                 cluster.stop()?;
-                return Ok(ExitCode::SUCCESS);
+                return Ok(if is_cut_short { ExitCode::FAILURE } else { ExitCode::SUCCESS });
             }
         }
     }

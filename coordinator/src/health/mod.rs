@@ -1,0 +1,61 @@
+//! Whether the cluster is healthy: what is wrong, since when, and what to do next. `/status`, the status page, the metrics
+//! and `rustle status` all tell it from here.
+
+mod monitor;
+mod problem;
+mod problems;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::coordinator::Coordinator;
+pub use monitor::HealthMonitor;
+pub use problem::{Problem, Severity, wall_time};
+use problems::{problems_of_cluster, problems_of_machine};
+
+impl Coordinator {
+    /// Returns what is wrong now, worst first. Each problem keeps its first date while it lasts.
+    pub fn problems(&self) -> Vec<Problem> {
+        let now = Instant::now();
+        let mut problems = {
+            let cluster = self.cluster();
+            problems_of_cluster(&cluster, now)
+        };
+        problems.extend(problems_of_machine(&self.health().conditions(), std::time::SystemTime::now()));
+        self.health().date(now, &mut problems);
+        problems.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.since.cmp(&b.since)));
+        problems
+    }
+}
+
+/// Returns whether no problem is critical.
+pub fn is_healthy(problems: &[Problem]) -> bool {
+    problems.iter().all(|problem| problem.severity != Severity::Critical)
+}
+
+/// Returns the fields `healthy` and `problems` of a status.
+pub fn fields(problems: &[Problem]) -> Value {
+    let now = Instant::now();
+    json!({
+        "healthy": is_healthy(problems),
+        "problems": problems.iter().map(|problem| problem.to_json(now)).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the status of a coordinator that does not lead: healthy only while another one does.
+#[cfg(any(feature = "etcd", test))]
+pub fn standing_by(leader: &str) -> Value {
+    let problems = match leader {
+        "" => vec![problems::no_leader()],
+        _ => Vec::new(),
+    };
+    let mut status = fields(&problems);
+    status["standing_by"] = json!(true);
+    status["leader"] = json!(leader);
+    status["jobs"] = json!([]);
+    status["workers"] = json!([]);
+    status
+}
+
+#[cfg(test)]
+mod tests;

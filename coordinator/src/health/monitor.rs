@@ -1,0 +1,101 @@
+//! What health needs and a status must not wait for: the room on the disk, read now and then, and when each problem began.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use metrics::gauge;
+use node::process::disk::DiskSpace;
+use node::tls::Credentials;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::problem::{Problem, Severity};
+use crate::coordinator::Coordinator;
+use crate::metric_definitions::PROBLEMS;
+
+/// The time between two looks at the disk, the certificate and the problems.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A problem's name and subject: what makes it the same one at two looks.
+type Key = (&'static str, String);
+
+/// The conditions of this machine, and the dates of problems.
+#[derive(Debug, Default)]
+pub struct HealthMonitor {
+    conditions: Mutex<Conditions>,
+    began: Mutex<BTreeMap<Key, Instant>>,
+}
+
+/// The conditions of this machine at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conditions {
+    /// The room on the data folder's disk; `None` until it was looked at, or if it can't be.
+    pub disk: Option<DiskSpace>,
+    /// The end of this process's certificate; `None` without TLS.
+    pub certificate_ends: Option<SystemTime>,
+}
+
+impl HealthMonitor {
+    /// Returns the conditions at the last look.
+    pub fn conditions(&self) -> Conditions {
+        *lock(&self.conditions)
+    }
+
+    /// Sets the conditions.
+    pub fn set_conditions(&self, conditions: Conditions) {
+        *lock(&self.conditions) = conditions;
+    }
+
+    /// Dates the problems: one that says when it began keeps that, any other began when it was first seen. Those that are
+    /// not among them are over.
+    pub fn date(&self, now: Instant, problems: &mut [Problem]) {
+        let mut began = lock(&self.began);
+        let before = std::mem::take(&mut *began);
+        for problem in problems {
+            let key = (problem.kind, problem.subject.clone());
+            let first = problem.since.or_else(|| before.get(&key).copied()).unwrap_or(now);
+            problem.since = Some(first);
+            began.insert(key, first);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Coordinator {
+    /// Looks at disk, certificate and problems until shutdown.
+    pub async fn keep_watching_health(
+        self: Arc<Self>,
+        credentials: Option<Credentials>,
+        shutdown: CancellationToken,
+    ) {
+        let mut ticks = interval(LOOK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let folder: PathBuf = self.settings().data_dir.clone();
+            // On a blocking thread, which a file system that hangs holds up alone.
+            let disk = node::process::blocking::run(move || DiskSpace::of(&folder));
+            let disk = tokio::select! {
+                () = shutdown.cancelled() => return,
+                disk = disk => disk,
+            };
+            let disk = disk.ok().and_then(Result::ok);
+            let certificate_ends = credentials.as_ref().and_then(Credentials::ends);
+            self.health().set_conditions(Conditions { disk, certificate_ends });
+            let problems = self.problems();
+            for severity in [Severity::Warning, Severity::Critical] {
+                let count = problems.iter().filter(|problem| problem.severity == severity).count();
+                gauge!(PROBLEMS, "severity" => severity.as_str()).set(count as f64);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What is wrong, at the top of the page.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::badge_of;
+use super::format::escape_html;
+
+/// Returns the list of problems, worst first; nothing if there are none.
+pub fn section(problems: &[Value]) -> String {
+    let mut text = String::new();
+    if problems.is_empty() {
+        return text;
+    }
+    text.push_str("<section class=\"problems\"><h2>Problems</h2>\n<ul>\n");
+    for problem in problems {
+        let word = |name: &str| escape_html(problem[name].as_str().unwrap_or("–"));
+        let class = if problem["severity"] == "critical" { "bad" } else { "warn" };
+        // Writing to a String can't fail.
+        let _ = writeln!(
+            text,
+            "<li class=\"{class}\">{} {} <span class=\"quiet\">since {}</span><br><span class=\"next\">{}</span></li>",
+            badge_of(&word("severity"), class),
+            word("what"),
+            word("since"),
+            word("next_step"),
+        );
+    }
+    text.push_str("</ul></section>\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_problem_is_told_with_its_date_and_next_step_and_can_hold_no_markup() {
+        assert_eq!(section(&[]), "");
+        let problem = json!({ "severity": "critical", "what": "<b>", "since": "2026-11-26T18:40:11Z", "next_step": "start it" });
+        let shown = section(&[problem]);
+        for part in ["class=\"bad\"", "&lt;b&gt;", "since 2026-11-26T18:40:11Z", "start it"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("<b>"));
+    }
+}
