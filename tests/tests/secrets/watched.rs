@@ -12,7 +12,7 @@ use node::{
 };
 use noise_kernel::JobKey;
 use plan::Plan;
-use proto::{Commitment, CoordinateRange, NoiseId, PROTOCOL_VERSION, RowRange, pb};
+use proto::{Commitment, CoordinateRange, NoiseId, RowRange, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
