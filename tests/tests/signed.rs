@@ -127,9 +127,10 @@ fn a_worker_serves_nothing_without_a_token_of_its_coordinator() {
     let refused = ask(request(short, epoch)).unwrap_err();
     assert_eq!(refused.kind(), "invalid_argument", "{refused}");
     // A grant for one row is none for the next.
+    let first = RowRange { start: 0, end: 1 };
     let commitments = [Commitment::of_text("step 0")];
-    let bind = cluster.client.bind(&job, 0, RowRange { start: 0, end: 1 }, &commitments);
-    let of_row_0 = cluster.runtime.block_on(bind).unwrap().token(RowRange { start: 0, end: 1 }).unwrap();
+    let bind = cluster.client.bind(&job, 0, first, &commitments);
+    let of_row_0 = cluster.runtime.block_on(bind).unwrap().token(first).unwrap();
     let refused = ask(request(of_row_0.into(), epoch)).unwrap_err();
     assert_eq!(refused.kind(), "not_bound", "{refused}");
     let stale = ask(request(forged, epoch + 1)).unwrap_err();
