@@ -37,7 +37,7 @@ use ownership::OwnershipIndex;
 pub use reports::{LeaseReport, ReportedState};
 pub use stragglers::Stragglers;
 pub use superseded::SupersededLease;
-pub use unserved::Unserved;
+pub use unserved::UnservedReason;
 use watermarks::Watermarks;
 pub use watermarks::{WatermarkVerdict, for_release};
 
