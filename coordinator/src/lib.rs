@@ -15,7 +15,7 @@
 //! * `reconcile`, `placement`: which worker gets which shard.
 //! * [`checkpointing`]: how often checkpoints are written, their rounds, and which are kept.
 //! * `privacy_meter`, `metering`, `report`: the privacy that jobs have cost.
-//! * `health`: whether the cluster is healthy, and what is wrong.
+//! * `health`, `health_watch`: whether the cluster is healthy, and what is wrong.
 //! * `status`, `status_page`, `job_metrics`, `budget_meter`, `metric_definitions`: `/status`, the page for people, and the metrics.
 
 #![deny(missing_docs)]
@@ -31,6 +31,7 @@ mod data_dir;
 mod defaults;
 mod grpc;
 mod health;
+mod health_watch;
 mod job_metrics;
 #[cfg(feature = "etcd")]
 mod leadership;

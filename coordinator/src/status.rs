@@ -8,7 +8,7 @@ use proto::JobId;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cluster::{Absence, Cluster, JobView, ShardView, Unserved};
+use crate::cluster::{Absence, Cluster, JobView, ShardView, UnservedReason};
 use crate::coordinator::Coordinator;
 use crate::health;
 use crate::placement::NORMAL_SPEED;
@@ -156,7 +156,7 @@ fn shard(cluster: &Cluster, job: &JobView, view: &ShardView, now: Instant) -> Va
         "owner": view.record.owner,
         "ready": reason.is_none(),
         "reason": reason.as_ref().map(ToString::to_string),
-        "reason_kind": reason.as_ref().map(Unserved::kind),
+        "reason_kind": reason.as_ref().map(UnservedReason::kind),
         "prepared_by": view.standby.as_ref().map(|standby| &standby.worker),
         "unplaced": view.is_unschedulable,
         "next_row": report.map(|report| report.next_row),

@@ -25,6 +25,7 @@ mod caller_disconnects;
 mod checkpoints;
 mod ending;
 mod handover;
+mod health;
 mod jobs;
 mod leases;
 mod placing;
@@ -54,9 +55,9 @@ const KEY: [u8; 32] = [
 ];
 const KEY_SEED: [u8; 32] = [7; 32];
 const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
-pub(crate) const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(2);
 
-pub(crate) fn open(folder: &TempDir) -> Coordinator {
+fn open(folder: &TempDir) -> Coordinator {
     let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
     let stop = FatalStop::new(CancellationToken::new());
     Coordinator::open(ledger_in(folder), settings, Connections::new(), stop).unwrap()
@@ -71,7 +72,7 @@ fn ledger_in(folder: &TempDir) -> Ledger {
     Ledger::open(&path).unwrap()
 }
 
-pub(crate) fn job() -> JobId {
+fn job() -> JobId {
     JobId::new("job").unwrap()
 }
 
@@ -79,7 +80,7 @@ fn worker(name: &str) -> WorkerId {
     WorkerId::new(name).unwrap()
 }
 
-pub(crate) fn create(dimension: u64, shards: u32) -> CreateJob {
+fn create(dimension: u64, shards: u32) -> CreateJob {
     CreateJob {
         job: job(),
         plan_toml: PLAN.to_owned(),
@@ -91,7 +92,7 @@ pub(crate) fn create(dimension: u64, shards: u32) -> CreateJob {
     }
 }
 
-pub(crate) fn registration(name: &str, process: u8) -> Register {
+fn registration(name: &str, process: u8) -> Register {
     Register {
         worker: worker(name),
         endpoint: format!("http://{name}:1"),
@@ -105,7 +106,7 @@ pub(crate) fn registration(name: &str, process: u8) -> Register {
     }
 }
 
-pub(crate) fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
+fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
     LeaseReport {
         job: grant.job.clone(),
         shard: grant.shard,
@@ -124,7 +125,7 @@ pub(crate) fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
 
 impl Coordinator {
     /// Sends a heartbeat with these reports, and returns the leases granted.
-    pub(crate) fn send_reports(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
+    fn send_reports(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
         self.send_heartbeat(name, process, reports, &[]).leases
     }
 
@@ -164,7 +165,7 @@ impl Coordinator {
     }
 
     /// Reports everything granted to the worker as ready.
-    pub(crate) fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
+    fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
         let grants = self.send_reports(name, process, &[]);
         let reports: Vec<_> = grants.iter().map(|grant| report(grant, ReportedState::Ready)).collect();
         self.send_reports(name, process, &reports)
@@ -189,7 +190,7 @@ impl Coordinator {
     }
 }
 
-pub(crate) fn bind(rows: std::ops::Range<u64>, commitment: &str) -> Bind {
+fn bind(rows: std::ops::Range<u64>, commitment: &str) -> Bind {
     let rows = RowRange::new(rows.start, rows.end).unwrap();
     let commitments = vec![Commitment::of_text(commitment); rows.len() as usize];
     Bind { job: job(), branch: 0, rows, commitments, extent: None }

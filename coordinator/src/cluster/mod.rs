@@ -43,7 +43,7 @@ use possession::Doubts;
 pub use reports::{LeaseReport, ReportedState};
 pub use stragglers::Stragglers;
 pub use superseded::SupersededLease;
-pub use unserved::Unserved;
+pub use unserved::UnservedReason;
 use watermarks::Watermarks;
 pub use watermarks::{HeardRecord, WatermarkVerdict, for_release};
 

@@ -5,7 +5,7 @@ use proto::{CoordinateRange, pb};
 use tokio::time::Instant;
 
 use super::cooldowns::CooldownReason;
-use super::unserved::{OwnerAbsence, Unserved};
+use super::unserved::{OwnerAbsence, UnservedReason};
 use super::{Cluster, JobView, ReportedState, ShardView};
 
 impl Cluster {
@@ -38,14 +38,14 @@ impl Cluster {
     }
 
     /// Returns the reason why the shard is not served; `None` if it is.
-    pub fn reason_unserved(&self, now: Instant, view: &JobView, shard: &ShardView) -> Option<Unserved> {
+    pub fn reason_unserved(&self, now: Instant, view: &JobView, shard: &ShardView) -> Option<UnservedReason> {
         (!self.is_covered(now, view, shard)).then(|| self.unserved(now, view, shard))
     }
 
     /// Returns the reason why the owner of a shard does not serve it.
-    fn unserved(&self, now: Instant, view: &JobView, shard: &ShardView) -> Unserved {
+    fn unserved(&self, now: Instant, view: &JobView, shard: &ShardView) -> UnservedReason {
         let others = || self.takers(now, view, shard);
-        let Some(owner) = &shard.record.owner else { return Unserved::Unowned { takers: others() } };
+        let Some(owner) = &shard.record.owner else { return UnservedReason::Unowned { takers: others() } };
         let worker = owner.clone();
         let Some(member) = self.members.live(owner, now) else {
             let absence = match (self.members.absences().of(owner), self.members.awaited_until(owner)) {
@@ -53,24 +53,27 @@ impl Cluster {
                 (None, Some(_)) => OwnerAbsence::Awaited,
                 (None, None) => OwnerAbsence::NotSeen,
             };
-            return Unserved::OwnerAbsent { worker, absence, takers: others() };
+            return UnservedReason::OwnerAbsent { worker, absence, takers: others() };
         };
         let cooldown = self.cooldowns.active(now, &view.record.job, owner, member.incarnation);
         if cooldown == Some(CooldownReason::KeyMismatch) {
-            return Unserved::Failed { worker, message: "its key is another than the job's".to_owned() };
+            return UnservedReason::Failed {
+                worker,
+                message: "its key is another than the job's".to_owned(),
+            };
         }
         let report = shard.last_report.as_ref().filter(|_| shard.holder == Some(member.incarnation));
         match report {
             Some(report) if report.state == ReportedState::Failed => {
-                Unserved::Failed { worker, message: report.message.clone() }
+                UnservedReason::Failed { worker, message: report.message.clone() }
             }
-            Some(_) => Unserved::Restoring { worker },
-            None => Unserved::Unreported { worker },
+            Some(_) => UnservedReason::Restoring { worker },
+            None => UnservedReason::Unreported { worker },
         }
     }
 
     /// Returns the reason for each shard of a job that is not served.
-    pub fn reasons_unserved(&self, now: Instant, view: &JobView) -> Vec<Unserved> {
+    pub fn reasons_unserved(&self, now: Instant, view: &JobView) -> Vec<UnservedReason> {
         let shards = view.shards.iter().filter(|_| view.is_served());
         shards.filter_map(|shard| self.reason_unserved(now, view, shard)).collect()
     }

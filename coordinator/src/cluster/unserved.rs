@@ -11,7 +11,7 @@ use super::{Cluster, JobView, Member, ShardView};
 
 /// Why a shard is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unserved {
+pub enum UnservedReason {
     /// No worker owns it.
     Unowned { takers: Takers },
     /// Its owner is not here.
@@ -55,7 +55,7 @@ pub struct Obstacles {
     pub no_memory: usize,
 }
 
-impl Unserved {
+impl UnservedReason {
     /// Returns the reason's name in `/status`.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Unserved {
     }
 }
 
-impl fmt::Display for Unserved {
+impl fmt::Display for UnservedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unowned { takers } => write!(f, "{takers}"),

@@ -1,5 +1,5 @@
 //! Whether the cluster is healthy: what is wrong, since when, and what to do next. `/status`, the status page, the metrics
-//! and `rustle status` all tell it from here.
+//! and `rustle status` all show it from here.
 
 mod monitor;
 mod problem;
@@ -8,25 +8,9 @@ mod problems;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::coordinator::Coordinator;
-pub use monitor::HealthMonitor;
+pub use monitor::{Conditions, HealthMonitor};
 pub use problem::{Problem, Severity, wall_time};
-use problems::{problems_of_cluster, problems_of_machine};
-
-impl Coordinator {
-    /// Returns what is wrong now, worst first. Each problem keeps its first date while it lasts.
-    pub fn problems(&self) -> Vec<Problem> {
-        let now = Instant::now();
-        let mut problems = {
-            let cluster = self.cluster();
-            problems_of_cluster(&cluster, now)
-        };
-        problems.extend(problems_of_machine(&self.health().conditions(), std::time::SystemTime::now()));
-        self.health().date(now, &mut problems);
-        problems.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.since.cmp(&b.since)));
-        problems
-    }
-}
+pub use problems::{problems_of_cluster, problems_of_machine};
 
 /// Returns whether no problem is critical.
 pub fn is_healthy(problems: &[Problem]) -> bool {
@@ -56,6 +40,3 @@ pub fn standing_by(leader: &str) -> Value {
     status["workers"] = json!([]);
     status
 }
-
-#[cfg(test)]
-mod tests;

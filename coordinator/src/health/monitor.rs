@@ -1,22 +1,13 @@
 //! What health needs and a status must not wait for: the room on the disk, read now and then, and when each problem began.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use metrics::gauge;
 use node::process::disk::DiskSpace;
-use node::tls::Credentials;
-use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
-use super::problem::{Problem, Severity};
-use crate::coordinator::Coordinator;
-use crate::metric_definitions::PROBLEMS;
-
-/// The time between two looks at the disk, the certificate and the problems.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+use super::problem::Problem;
 
 /// A problem's name and subject: what makes it the same one at two looks.
 type Key = (&'static str, String);
@@ -64,38 +55,4 @@ impl HealthMonitor {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Coordinator {
-    /// Looks at disk, certificate and problems until shutdown.
-    pub async fn keep_watching_health(
-        self: Arc<Self>,
-        credentials: Option<Credentials>,
-        shutdown: CancellationToken,
-    ) {
-        let mut ticks = interval(LOOK_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            let folder: PathBuf = self.settings().data_dir.clone();
-            // On a blocking thread, which a file system that hangs holds up alone.
-            let disk = node::process::blocking::run(move || DiskSpace::of(&folder));
-            let disk = tokio::select! {
-                () = shutdown.cancelled() => return,
-                disk = disk => disk,
-            };
-            let disk = disk.ok().and_then(Result::ok);
-            let certificate_ends = credentials.as_ref().and_then(Credentials::ends);
-            self.health().set_conditions(Conditions { disk, certificate_ends });
-            let problems = self.problems();
-            for severity in [Severity::Warning, Severity::Critical] {
-                let count = problems.iter().filter(|problem| problem.severity == severity).count();
-                gauge!(PROBLEMS, "severity" => severity.as_str()).set(count as f64);
-            }
-        }
-    }
 }

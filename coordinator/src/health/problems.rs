@@ -66,7 +66,8 @@ fn not_served(cluster: &Cluster, now: Instant, view: &JobView) -> Option<Problem
     let unserved = cluster.reasons_unserved(now, view);
     let first = unserved.first()?;
     let job = &view.record.job;
-    let (missing, all) = (unserved.len(), view.shards.len());
+    let missing = unserved.len();
+    let all = view.shards.len();
     let of = if all == 1 {
         "its shard is not served".to_owned()
     } else {

@@ -65,7 +65,8 @@ fn document(body: &str) -> String {
 
 fn head(status: &Value, workers: usize, jobs: &[Value]) -> String {
     let total = |name: &str| jobs.iter().filter_map(|job| job[name].as_u64()).sum::<u64>();
-    let (served, shards) = (total("shards_served"), total("shards"));
+    let served = total("shards_served");
+    let shards = total("shards");
     let state = match shards - served.min(shards) {
         0 => badge("all shards served", true),
         count => badge(&format!("{count} shards not served"), false),

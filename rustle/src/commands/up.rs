@@ -98,9 +98,11 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let runtime = node::process::runtime::Runtime::new()?;
     let job = runtime.block_on(create_job(&cluster, args, &plan, dimension, &key))?;
     if args.wait || args.exec.is_some() {
-        let client = operator(&cluster)?;
         let show = |text: String| progress.set_message(text);
-        runtime.block_on(exec::wait_until_served(&mut cluster, &client, &args.job, show))?;
+        runtime.block_on(async {
+            let client = operator(&cluster)?;
+            exec::wait_until_served(&mut cluster, &client, &args.job, show).await
+        })?;
     }
     drop(progress);
     let mut watch = Watch::start(&runtime, args.restart)?;
@@ -109,7 +111,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
         never_quiet(error, format_args!("the cluster is stopped, and its job stays in {kept}"))
     })?;
     if let Some(command) = &args.exec {
-        watch.end_with(exec::Running::start(command, variables(&cluster, args)?)?);
+        watch.end_with(exec::ClusterCommand::start(command, variables(&cluster, args)?)?);
     }
     watch.run(&runtime, cluster)
 }

@@ -38,9 +38,9 @@ pub async fn wait_until_served(
 
 /// The command that a cluster runs for. It is ended with it.
 #[derive(Debug)]
-pub struct Running(Child);
+pub struct ClusterCommand(Child);
 
-impl Running {
+impl ClusterCommand {
     /// Starts the command by the shell, with these variables besides its environment.
     pub fn start(command: &str, variables: Vec<(&'static str, String)>) -> anyhow::Result<Self> {
         let child = Command::new("sh").args(["-c", command]).envs(variables).spawn();
@@ -70,7 +70,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ClusterCommand {
     fn drop(&mut self) {
         self.end();
     }

@@ -7,7 +7,7 @@ use node::process::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
-use super::exec::{Running, exit_code};
+use super::exec::{ClusterCommand, exit_code};
 use crate::cluster::{LocalCluster, Member};
 use crate::streams;
 
@@ -24,7 +24,7 @@ pub struct Watch {
     restart: bool,
     delay: Duration,
     last_restart: Option<Instant>,
-    command: Option<Running>,
+    command: Option<ClusterCommand>,
 }
 
 impl Watch {
@@ -44,13 +44,13 @@ impl Watch {
     }
 
     /// Ends the cluster with this command, and with its exit status.
-    pub fn end_with(&mut self, command: Running) {
+    pub fn end_with(&mut self, command: ClusterCommand) {
         self.command = Some(command);
     }
 
     /// Returns the exit status of the command, once it has ended.
     fn take_command_end(&mut self) -> anyhow::Result<Option<ExitCode>> {
-        let ended = self.command.as_mut().map(Running::ended).transpose()?.flatten();
+        let ended = self.command.as_mut().map(ClusterCommand::ended).transpose()?.flatten();
         Ok(ended.map(exit_code))
     }
 

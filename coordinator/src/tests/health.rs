@@ -1,18 +1,16 @@
 //! Every problem is seen when it comes and gone when it is over.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use node::process::disk::DiskSpace;
+use proto::model::JobMark;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use proto::model::{CreateJob, JobMark, Register, WorkerRecord};
-use proto::{Commitment, Incarnation, JobId, WorkerId};
-use tempfile::TempDir;
-use tokio::time::{Instant, advance};
-
-use super::monitor::Conditions;
 use super::*;
-use crate::cluster::{LeaseReport, ReportedState};
-use crate::tests::{TTL, bind, create, job, open, registration, report};
+use crate::health::{
+    Conditions, HealthMonitor, Problem, Severity, is_healthy, problems_of_machine, standing_by,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

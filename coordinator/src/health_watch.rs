@@ -1,0 +1,64 @@
+//! The task that looks at health, and the problems that there are now.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use metrics::gauge;
+use node::process::disk::DiskSpace;
+use node::tls::Credentials;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::coordinator::Coordinator;
+use crate::health::{Conditions, Problem, Severity, problems_of_cluster, problems_of_machine};
+use crate::metric_definitions::PROBLEMS;
+
+/// The time between two looks at the disk, the certificate and the problems.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+
+impl Coordinator {
+    /// Returns what is wrong now, worst first. Each problem keeps its first date while it lasts.
+    pub fn problems(&self) -> Vec<Problem> {
+        let now = Instant::now();
+        let mut problems = {
+            let cluster = self.cluster();
+            problems_of_cluster(&cluster, now)
+        };
+        problems.extend(problems_of_machine(&self.health().conditions(), SystemTime::now()));
+        self.health().date(now, &mut problems);
+        problems.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.since.cmp(&b.since)));
+        problems
+    }
+
+    /// Looks at disk, certificate and problems until shutdown.
+    pub async fn keep_watching_health(
+        self: Arc<Self>,
+        credentials: Option<Credentials>,
+        shutdown: CancellationToken,
+    ) {
+        let mut ticks = interval(LOOK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let folder = self.settings().data_dir.clone();
+            // On a blocking thread, which a file system that hangs holds up alone.
+            let disk = node::process::blocking::run(move || DiskSpace::of(&folder));
+            let disk = tokio::select! {
+                () = shutdown.cancelled() => return,
+                disk = disk => disk,
+            };
+            let disk = disk.ok().and_then(Result::ok);
+            let certificate_ends = credentials.as_ref().and_then(Credentials::ends);
+            self.health().set_conditions(Conditions { disk, certificate_ends });
+            let problems = self.problems();
+            for severity in [Severity::Warning, Severity::Critical] {
+                let count = problems.iter().filter(|problem| problem.severity == severity).count();
+                gauge!(PROBLEMS, "severity" => severity.as_str()).set(count as f64);
+            }
+        }
+    }
+}
