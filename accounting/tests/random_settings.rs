@@ -3,6 +3,9 @@
 //! Cutting outputs into bins is a function of them, so the δ of the bins is a lower bound of the mechanism's, whatever the bins are; so
 //! is the δ of one data set where the account is for the worst of all. Bins are fine enough for that bound to be close.
 
+// Helpers outside `#[test]` functions are tests too.
+#![allow(clippy::unwrap_used)]
+
 use accounting::{Account, Event, MatrixMechanism, Neighbouring, Partition};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
