@@ -13,7 +13,7 @@ use crate::elementwise;
 use crate::grid::decide::{self, Values};
 use crate::grid::feedback;
 use crate::grid::normals::Normals;
-use crate::grid::rows::{self, Open, ROWS, Source, Together};
+use crate::grid::rows::{self, Decider, ROWS, RowBatch, Source};
 use crate::grid::words::FirstBits;
 use crate::output;
 use crate::partial_sums::{self, Sums};
@@ -257,10 +257,10 @@ operations! {
     grid_decide<const FED_BACK: bool>(
         _s, deviation: f64, normals: &Normals, f: &Values, n: &mut Values, certain: &mut bool,
     ) => *certain = decide::decide::<S, FED_BACK>(deviation, normals, f, n);
-    grid_blt(_s, blt: rows::Blt<'_>, state: &mut [Values], together: &mut Together<'_>, open: &mut Open<'_>)
+    grid_blt(_s, blt: rows::Blt<'_>, state: &mut [Values], together: &mut RowBatch<'_>, open: &mut Decider<'_>)
         => rows::blt::<S>(blt, state, together, open);
     grid_banded(
-        _s, sources: &[Source<'_>], within: &[[f64; ROWS]; ROWS], together: &mut Together<'_>, open: &mut Open<'_>,
+        _s, sources: &[Source<'_>], within: &[[f64; ROWS]; ROWS], together: &mut RowBatch<'_>, open: &mut Decider<'_>,
     ) => rows::banded::<S>(sources, within, together, open);
     grid_blt_feedback(_s, omega: &[f64], state: &[Values], f: &mut Values)
         => feedback::blt::<S>(omega, state, f);

@@ -27,7 +27,7 @@ const DEVIATION: f64 = 134_217_728.0;
 
 /// One case in both ways.
 #[derive(Debug, Serialize)]
-pub struct Beside {
+pub struct RatePair {
     case: String,
     shard: u64,
     rows_at_once: usize,
@@ -37,7 +37,7 @@ pub struct Beside {
 }
 
 /// The same for every measurement of one run.
-pub struct Measuring {
+pub struct Method {
     pub repeats: usize,
     /// Shortest measurement, and when to stop repeating.
     pub shortest: Duration,
@@ -51,7 +51,7 @@ pub fn is_measured(case: &Case, size: u64) -> bool {
 }
 
 /// Measures a case both ways, in turn.
-pub fn measure(case: &Case, size: u64, rows: usize, how: &Measuring) -> anyhow::Result<Beside> {
+pub fn measure(case: &Case, size: u64, rows: usize, how: &Method) -> anyhow::Result<RatePair> {
     eprintln!("{} of {size} coordinates on the grid, rows at once: {rows}", case.name);
     let mut float = Job::new(case, 0..size, rows, how.backend)?;
     let mut grid = GridJob::new(case, size, rows, how.backend)?;
@@ -62,7 +62,7 @@ pub fn measure(case: &Case, size: u64, rows: usize, how: &Measuring) -> anyhow::
         of_float.push(float.rate(how.shortest)?);
         of_grid.push(grid.rate(how.shortest)?);
     }
-    Ok(Beside {
+    Ok(RatePair {
         case: case.name.clone(),
         shard: size,
         rows_at_once: rows,
@@ -73,8 +73,8 @@ pub fn measure(case: &Case, size: u64, rows: usize, how: &Measuring) -> anyhow::
 }
 
 /// The table of all of them; `None` where there are none.
-pub fn table_of(all: &[Beside]) -> Option<(String, Table)> {
-    let row = |beside: &Beside| {
+pub fn table_of(all: &[RatePair]) -> Option<(String, Table)> {
+    let row = |beside: &RatePair| {
         vec![
             beside.case.clone(),
             round(beside.shard),
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn every_case_is_measured_in_both_ways() {
-        let how = Measuring {
+        let how = Method {
             repeats: 1,
             shortest: Duration::from_millis(1),
             longest: Duration::from_millis(1),

@@ -16,7 +16,7 @@ use crate::limits::{KEYSTREAMS, Limits, Moment};
 use crate::memory;
 use crate::output::Output;
 use crate::roofline::{bytes_per_coordinate, roofline};
-use grid::Measuring;
+use grid::Method;
 use report::{Measured, Report, Skipped};
 use reproduce::measure::Machine;
 use reproduce::measure::ratios;
@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn measure(args: &Args, backend: Backend) -> anyhow::Result<Report> {
-    let settings = Measuring {
+    let settings = Method {
         repeats: if args.quick { args.repeats.min(3) } else { args.repeats },
         shortest: Duration::from_millis(if args.quick { 4 } else { 30 }),
         longest: Duration::from_secs_f64(args.seconds),
@@ -112,7 +112,7 @@ fn one(
     case: &Case,
     size: u64,
     rows: usize,
-    settings: &Measuring,
+    settings: &Method,
     limits: &mut Limits,
     moments: &mut Vec<Moment>,
 ) -> anyhow::Result<Measured> {
@@ -142,7 +142,7 @@ fn one(
     })
 }
 
-fn keystreams(settings: &Measuring) -> anyhow::Result<Vec<(&'static str, Vec<f64>)>> {
+fn keystreams(settings: &Method) -> anyhow::Result<Vec<(&'static str, Vec<f64>)>> {
     let measure = |rate: fn(Duration) -> anyhow::Result<f64>| {
         (0..settings.repeats).map(|_| rate(settings.shortest)).collect::<anyhow::Result<_>>()
     };

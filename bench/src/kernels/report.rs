@@ -7,7 +7,7 @@ use comfy_table::Table;
 use plot::{Axis, Chart};
 use serde::Serialize;
 
-use super::grid::{Beside, table_of};
+use super::grid::{RatePair, table_of};
 use crate::cases::Case;
 use crate::limits::Moment;
 use crate::output::{self, round, table};
@@ -17,7 +17,7 @@ use reproduce::measure::Spread;
 pub struct Report {
     limits: Option<LimitsFound>,
     pub cases: Vec<Measured>,
-    pub grid: Vec<Beside>,
+    pub grid: Vec<RatePair>,
     pub skipped: Vec<Skipped>,
 }
 

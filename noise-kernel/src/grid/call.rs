@@ -2,10 +2,10 @@
 
 use super::decide::Values;
 use super::family::{GridBanded, GridFamily, GridInverse};
-use super::feedback::Whole;
+use super::feedback::WholeBlock;
 use super::mechanism::GridMechanism;
 use super::normals::Normals;
-use super::rows::{Blt, MOST_BUFFERS, Open, ROWS, Source, Together};
+use super::rows::{Blt, Decider, MOST_BUFFERS, ROWS, RowBatch, Source};
 use super::settle::{BlockRow, Fault, Faults, Scratch};
 use super::task::{GridSink, StatePart};
 use super::tree;
@@ -26,7 +26,7 @@ pub(crate) struct Call<'a> {
 }
 
 /// What rows of a banded C that are made together look back at.
-struct Looked<'a> {
+struct LookBack<'a> {
     sources: Vec<Source<'a>>,
     /// Of row and row.
     within: [[f64; ROWS]; ROWS],
@@ -104,7 +104,7 @@ impl<'a> Call<'a> {
         for first in (0..self.count).step_by(ROWS) {
             let count = ROWS.min(self.count - first);
             let mut run =
-                |rows: &mut Together<'_>, open: &mut Open<'_>| active.grid_blt(blt, state, rows, open);
+                |rows: &mut RowBatch<'_>, open: &mut Decider<'_>| active.grid_blt(blt, state, rows, open);
             self.together(first, count, block, scratch, &mut run)?;
             (0..count).for_each(|j| sink.write(first + j, &scratch.rows[j]));
         }
@@ -116,7 +116,7 @@ impl<'a> Call<'a> {
         &self,
         banded: &GridBanded,
         block: u64,
-        state: &mut [Whole],
+        state: &mut [WholeBlock],
         scratch: &mut Scratch,
         sink: &mut GridSink<'_, '_>,
     ) -> Result<(), Fault> {
@@ -124,8 +124,8 @@ impl<'a> Call<'a> {
         let slots = state.len() as u64;
         for first in (0..self.count).step_by(ROWS) {
             let count = ROWS.min(self.count - first);
-            let Looked { sources, within } = self.looked(banded, first, count, state);
-            let mut run = |rows: &mut Together<'_>, open: &mut Open<'_>| {
+            let LookBack { sources, within } = self.looked(banded, first, count, state);
+            let mut run = |rows: &mut RowBatch<'_>, open: &mut Decider<'_>| {
                 active.grid_banded(&sources, &within, rows, open);
             };
             self.together(first, count, block, scratch, &mut run)?;
@@ -141,7 +141,13 @@ impl<'a> Call<'a> {
     }
 
     /// What rows of a banded C look back at: rows kept, and each other.
-    fn looked<'s>(&self, banded: &GridBanded, first: usize, count: usize, state: &'s [Whole]) -> Looked<'s> {
+    fn looked<'s>(
+        &self,
+        banded: &GridBanded,
+        first: usize,
+        count: usize,
+        state: &'s [WholeBlock],
+    ) -> LookBack<'s> {
         let first = self.first + first as u64;
         let slots = state.len() as u64;
         let at = |row: u64, source: u64| {
@@ -156,7 +162,7 @@ impl<'a> Call<'a> {
             let row = first + j as u64;
             std::array::from_fn(|i| if i < j && j < count { at(row, first + i as u64) } else { 0.0 })
         });
-        Looked { sources: sources.collect(), within }
+        LookBack { sources: sources.collect(), within }
     }
 
     /// Makes some rows of the call together, by `run`.
@@ -166,7 +172,7 @@ impl<'a> Call<'a> {
         count: usize,
         block: u64,
         scratch: &mut Scratch,
-        run: &mut dyn FnMut(&mut Together<'_>, &mut Open<'_>),
+        run: &mut dyn FnMut(&mut RowBatch<'_>, &mut Decider<'_>),
     ) -> Result<(), Fault> {
         let Scratch { normals, rows, .. } = scratch;
         let deviations = std::array::from_fn(|j| {
@@ -181,7 +187,7 @@ impl<'a> Call<'a> {
             let place = self.at(first + row, block);
             faults.join(place.settle_fed_back(deviations[row], &normals[row], at, f, n));
         };
-        run(&mut Together { deviations, normals, out: &mut rows[..count] }, &mut open);
+        run(&mut RowBatch { deviations, normals, out: &mut rows[..count] }, &mut open);
         faults.result()
     }
 
@@ -239,7 +245,7 @@ impl<'a> Call<'a> {
     fn tree(
         &self,
         block: u64,
-        state: &mut [Whole],
+        state: &mut [WholeBlock],
         scratch: &mut Scratch,
         sink: &mut GridSink<'_, '_>,
     ) -> Result<(), Fault> {

@@ -8,7 +8,7 @@ use crate::block::BLOCK;
 use crate::simd::Simd;
 
 /// One row of a block as it is kept.
-pub(crate) type Whole = [i32; BLOCK];
+pub(crate) type WholeBlock = [i32; BLOCK];
 
 /// f ← Σ ω_j S_j, in the order of the specification: even and odd buffers apart.
 #[inline(always)]

@@ -83,9 +83,9 @@ impl Normals {
         let (pairs, _) = self.z.as_chunks_mut::<{ 2 * LANES }>();
         let (errors, _) = self.error.as_chunks_mut::<LANES>();
         for row in 0..PAIR_ROWS {
-            let (radius, turn) = (&bits.radius[row], &bits.turn[row]);
             let (cosines, sines) = pairs[row].split_at_mut(LANES);
-            let lanes = radius.iter().zip(turn).zip(cosines.iter_mut().zip(sines)).zip(&mut errors[row]);
+            let words = bits.radius[row].iter().zip(&bits.turn[row]);
+            let lanes = words.zip(cosines.iter_mut().zip(sines)).zip(&mut errors[row]);
             for (((&a, &b), (cosine, sine)), error) in lanes {
                 let (r, bound) = radius_and_error::<S>(a);
                 let (x, y) = cos_sin::<S>(b);

@@ -39,12 +39,12 @@ fn bits(dice: &mut Dice, edges: bool) -> FirstBits {
 
 /// The normals of some bits, with the error of pair `index` and the pair to 300 bits, where its words are followed by
 /// these.
-struct Compared<'a> {
+struct Comparison<'a> {
     bits: &'a FirstBits,
     normals: &'a Normals,
 }
 
-impl Compared<'_> {
+impl Comparison<'_> {
     fn exact(&self, index: usize, further: [[u32; 8]; 2]) -> [ExactNormal; 2] {
         let u = midpoint(self.bits.radius[index / 16][index % 16], &further[0]);
         let v = midpoint(self.bits.turn[index / 16][index % 16], &further[1]);
@@ -80,7 +80,7 @@ fn normals_are_within_their_bound_whatever_bits_follow() {
         let bits = bits(&mut dice, round % 3 > 0);
         for backend in Backend::available() {
             let normals = normals(backend, &bits);
-            let compared = Compared { bits: &bits, normals: &normals };
+            let compared = Comparison { bits: &bits, normals: &normals };
             for index in 0..256 {
                 let bound = normals.error[index];
                 let a = bits.radius[index / 16][index % 16];
@@ -119,7 +119,7 @@ struct Decision {
 fn decisions(dice: &mut Dice, s: f64, mut each: impl FnMut(Decision)) {
     let bits = bits(dice, false);
     let normals = normals(Backend::Auto, &bits);
-    let compared = Compared { bits: &bits, normals: &normals };
+    let compared = Comparison { bits: &bits, normals: &normals };
     for index in 0..256 {
         let further = std::array::from_fn(|_| std::array::from_fn(|_| dice.roll() as u32));
         let exact = compared.exact(index, further);

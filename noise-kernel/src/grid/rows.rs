@@ -3,7 +3,7 @@
 #![allow(clippy::needless_range_loop)] // values of several arrays go by one number
 
 use super::decide::{Values, whole_and_excess};
-use super::feedback::Whole;
+use super::feedback::WholeBlock;
 use super::normals::Normals;
 use crate::block::BLOCK;
 use crate::simd::Simd;
@@ -12,17 +12,17 @@ use crate::simd::Simd;
 pub(crate) const ROWS: usize = 4;
 
 /// What decides a strip of a row that is not certain: the row of the call, the first coordinate of the block, F and n.
-pub(crate) type Open<'a> = dyn FnMut(usize, usize, &[f64], &mut [f64]) + 'a;
+pub(crate) type Decider<'a> = dyn FnMut(usize, usize, &[f64], &mut [f64]) + 'a;
 
 /// Rows of a block that are made together.
-pub(crate) struct Together<'a> {
+pub(crate) struct RowBatch<'a> {
     /// s of each row.
     pub deviations: [f64; ROWS],
     pub normals: &'a [Normals],
     pub out: &'a mut [Values],
 }
 
-impl Together<'_> {
+impl RowBatch<'_> {
     /// n of a strip of one row. Strips are at most as long as a row of pairs.
     #[inline(always)]
     fn round<S: Simd, const N: usize>(
@@ -30,7 +30,7 @@ impl Together<'_> {
         row: usize,
         first: usize,
         f: &[f64; N],
-        open: &mut Open<'_>,
+        open: &mut Decider<'_>,
     ) -> [f64; N] {
         let z = &self.normals[row].z.as_chunks::<N>().0[first / N];
         let pairs = first / 32 * 16 + first % 16;
@@ -64,7 +64,12 @@ pub(crate) const MOST_BUFFERS: usize = 8;
 
 /// Rows of a BLT of at most [`MOST_BUFFERS`] buffers, in strips as long as a vector of words has lanes.
 #[inline(always)]
-pub(crate) fn blt<S: Simd>(blt: Blt<'_>, state: &mut [Values], rows: &mut Together<'_>, open: &mut Open<'_>) {
+pub(crate) fn blt<S: Simd>(
+    blt: Blt<'_>,
+    state: &mut [Values],
+    rows: &mut RowBatch<'_>,
+    open: &mut Decider<'_>,
+) {
     macro_rules! buffers {
         ($($d:literal)*) => {
             match (state.len(), S::LANES) {
@@ -82,8 +87,8 @@ pub(crate) fn blt<S: Simd>(blt: Blt<'_>, state: &mut [Values], rows: &mut Togeth
 fn blt_of<S: Simd, const D: usize, const N: usize>(
     blt: Blt<'_>,
     state: &mut [Values],
-    rows: &mut Together<'_>,
-    open: &mut Open<'_>,
+    rows: &mut RowBatch<'_>,
+    open: &mut Decider<'_>,
 ) {
     let (Some(state), Some(theta), Some(omega)) =
         (state.first_chunk_mut::<D>(), blt.theta.first_chunk::<D>(), blt.omega.first_chunk::<D>())
@@ -127,7 +132,7 @@ fn blt_of<S: Simd, const D: usize, const N: usize>(
 }
 
 /// Earlier rows that rows made together look back at, with the coefficient of each row, 0 where it is out of reach.
-pub(crate) type Source<'a> = ([f64; ROWS], &'a Whole);
+pub(crate) type Source<'a> = ([f64; ROWS], &'a WholeBlock);
 
 /// Rows of a banded C: every earlier row is read once for all of them. `within[j][i]` is C of rows j and i of those made
 /// together.
@@ -135,8 +140,8 @@ pub(crate) type Source<'a> = ([f64; ROWS], &'a Whole);
 pub(crate) fn banded<S: Simd>(
     sources: &[Source<'_>],
     within: &[[f64; ROWS]; ROWS],
-    rows: &mut Together<'_>,
-    open: &mut Open<'_>,
+    rows: &mut RowBatch<'_>,
+    open: &mut Decider<'_>,
 ) {
     match (rows.normals.len(), S::LANES) {
         (1, 16) => banded_of::<S, 1, 16>(sources, within, rows, open),
@@ -154,8 +159,8 @@ pub(crate) fn banded<S: Simd>(
 fn banded_of<S: Simd, const K: usize, const N: usize>(
     sources: &[Source<'_>],
     within: &[[f64; ROWS]; ROWS],
-    rows: &mut Together<'_>,
-    open: &mut Open<'_>,
+    rows: &mut RowBatch<'_>,
+    open: &mut Decider<'_>,
 ) {
     for first in (0..BLOCK).step_by(N) {
         let mut f = [[0.0; N]; K];
@@ -194,7 +199,7 @@ mod tests {
         let normals = [Normals { error: [f64::INFINITY; BLOCK / 2], ..Normals::ZERO }];
         let mut f = [f64::NAN; BLOCK];
         let mut out = [[0.0; BLOCK]];
-        let mut together = Together { deviations: [1.0; ROWS], normals: &normals, out: &mut out };
+        let mut together = RowBatch { deviations: [1.0; ROWS], normals: &normals, out: &mut out };
         let mut open =
             |_, at: usize, strip: &[f64], _: &mut [f64]| f[at..at + strip.len()].copy_from_slice(strip);
         let active = Active::new(backend).unwrap();

@@ -3,7 +3,7 @@
 use super::decide::Values;
 use super::error::GridRowError;
 use super::family::GridFamily;
-use super::feedback::Whole;
+use super::feedback::WholeBlock;
 use super::mechanism::GridMechanism;
 use super::task::StatePart;
 use crate::KernelError;
@@ -107,7 +107,7 @@ impl State {
         let mut bytes = vec![0; self.len() * self.element().bytes()];
         match self {
             State::Whole(values) => {
-                let parts = bytes.par_chunks_mut(size_of::<Whole>()).zip(values.par_chunks(BLOCK));
+                let parts = bytes.par_chunks_mut(size_of::<WholeBlock>()).zip(values.par_chunks(BLOCK));
                 parts.for_each(|(bytes, values)| {
                     let to = bytes.as_chunks_mut().0.iter_mut();
                     to.zip(values).for_each(|(to, value)| *to = value.to_le_bytes());

@@ -1,7 +1,7 @@
 //! A range of coordinates, its state and the caller's buffers for rows of whole numbers, cut into tasks for threads.
 
 use super::decide::Values;
-use super::feedback::Whole;
+use super::feedback::WholeBlock;
 use crate::block::BLOCK;
 use crate::dispatch::Active;
 use crate::range::blocks;
@@ -12,7 +12,7 @@ const MOST_BLOCKS: u64 = 32;
 
 /// The state of some blocks, `[block][slot]`.
 pub(crate) enum StatePart<'a> {
-    Whole(&'a mut [Whole]),
+    Whole(&'a mut [WholeBlock]),
     Floats(&'a mut [Values]),
 }
 

@@ -6,7 +6,7 @@
 
 use super::check::LARGEST;
 use super::decide::Values;
-use super::feedback::Whole;
+use super::feedback::WholeBlock;
 use super::normals::ROUNDER;
 use super::settle::{BlockRow, Fault, Scratch, ZERO_VALUES};
 use crate::block::BLOCK;
@@ -22,7 +22,7 @@ pub(crate) fn row(
     at: &BlockRow<'_>,
     s: f64,
     step: &Step,
-    state: &mut [Whole],
+    state: &mut [WholeBlock],
     scratch: &mut Scratch,
 ) -> Result<(), Fault> {
     let levels = if step.completes() { step.leaf } else { (1 << step.leaf.trailing_ones()) - 1 };
@@ -51,7 +51,7 @@ fn add_leaf(
     s: f64,
     step: &Step,
     leaf: u64,
-    state: &mut [Whole],
+    state: &mut [WholeBlock],
     scratch: &mut Scratch,
     carry: &mut Values,
 ) -> Result<(), Fault> {
