@@ -52,7 +52,6 @@ fn all() -> Vec<Event> {
         Event::MatrixMechanism(MatrixMechanism {
             sampling: Sampling::AnyOrder,
             plan_digest: "00ff".into(),
-            failure_probability: 1e-18,
             ..banded(Partition::Independent)
         }),
     ]
@@ -269,4 +268,18 @@ fn clipping_costs_a_share_of_the_noise() {
     let want = (4.0 + 1048576.0 / 400.0 + 0.2 + 1024.0 / 200.0_f64).sqrt();
     assert!((inflated - want).abs() < 1e-12 && clipping::inflated_clip_norm(2.0, 10.0, 1000).is_err());
     assert!((clipping::inflated_clip_norm(2.0, 1e9, 1 << 20).unwrap() - 2.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_run_that_may_leave_its_mechanism_adds_to_delta() {
+    let run =
+        MatrixMechanism { sensitivity: 1.0, sampling: Sampling::AnyOrder, ..banded(Partition::Independent) };
+    let own = Account::new(&Event::MatrixMechanism(run.clone()), ZeroOut).unwrap();
+    let event = Event::MatrixMechanism(MatrixMechanism { failure_probability: 1e-9, ..run });
+    let read: Event = serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
+    assert_eq!(read, event);
+    let account = Account::new(&event, ZeroOut).unwrap();
+    let added = account.delta(1.0).unwrap() - own.delta(1.0).unwrap();
+    assert!((added / (1e-9 * (1.0 + 1.0_f64.exp())) - 1.0).abs() < 1e-5, "{added}");
+    assert!(account.epsilon(1e-6).unwrap() > own.epsilon(1e-6).unwrap());
 }
