@@ -27,7 +27,8 @@ def source(folder: Path, workers: int) -> Iterator[str]:
         answer = process.stdout.readline()
         if not answer:
             raise SystemExit(f"no cluster; {folder / 'cluster.log'} says why")
-        yield json.loads(answer)["coordinator"]
+        # A loaded machine may take its time.
+        yield f"{json.loads(answer)['coordinator']}?timeout=600"
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)

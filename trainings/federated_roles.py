@@ -2,10 +2,10 @@
 
     python trainings/federated_roles.py --processes 2 --workers 2
 
-FedAvg with DP-FTRL, as McMahan, Xu and Zhang (2024) compare mechanisms: a round's cohort of roles trains on its own lines,
-the server sees the clipped changes' noisy sum. The unit of privacy is a role. Every mechanism has the ε of the same rounds, min-sep and
-participations. FOLDER/figures.json has what the page shows, FOLDER/…/report.md what each run promises. A run that was cut
-off continues when the command is typed again.
+FedAvg with DP-FTRL, as McMahan, Xu and Zhang (2024) compare mechanisms: a round's cohort of roles trains on its own
+lines, the server sees the clipped changes' noisy sum. The unit of privacy is a role. Every mechanism has the same rounds,
+min-sep, participations and ε. FOLDER/figures.json has what the page shows, FOLDER/…/report.md what each run promises. A
+run that was cut off continues when the command is typed again.
 
 Learning rates were chosen by --tune, on plays of which no role takes part. --quick asserts what it claims.
 """
@@ -29,7 +29,7 @@ import rustle
 DELTA = 1e-4
 MECHANISMS = ("identity", "tree", "blt", "band-mf")
 KINDS = (*MECHANISMS, "none")
-#: The server's learning rates from --tune.
+#: The server's learning rates: of the small model from --tune, of the large one the same, of the tiny one close to them.
 RATES = {
     "tiny": {"identity": 0.1, "tree": 0.1, "blt": 0.3, "band-mf": 0.3, "none": 1.0},
     "small": {"identity": 0.05, "tree": 0.2, "blt": 0.4, "band-mf": 0.4, "none": 1.6},
@@ -109,8 +109,7 @@ def tuning(plays: shakespeare.Plays, arguments: argparse.Namespace, shape: Shape
 def tune(arguments: argparse.Namespace) -> None:
     """Prints bits a character by mechanism and learning rate, on the tuning plays."""
     settings = [(kind, seed, rate) for kind in KINDS for rate in GRID for seed in range(arguments.seeds)]
-    folder = arguments.folder / "tuning"
-    calls = [(*one, arguments, folder / "-".join(map(str, one))) for one in settings]
+    calls = [(*one, arguments, arguments.folder / "-".join(map(str, one))) for one in settings]
     found = runs.each(train, calls, arguments.processes)
     for kind in KINDS:
         bits = {
@@ -162,6 +161,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     arguments = options()
+    runs.begin(arguments)
     if arguments.tune:
         return tune(arguments)
     shape = shape_of(arguments)

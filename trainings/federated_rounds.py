@@ -100,6 +100,9 @@ def with_noise(session, shape, roles, test, seed, rate, arguments, folder):
         )
         optimizer.noise, optimizer.squares = state["noise"], state["squares"].tolist()
         curve = state["curve"].tolist()
+    else:
+        # Before the first row: a run may be cut off before its first checkpoint too.
+        runs.save(folder, checkpoint(server, optimizer, curve))
     for cohort in rounds:
         place = [seed, server.round]
         optimizer.total = cohort_sum(shape, server.parameters, roles, cohort, place, arguments)
@@ -113,14 +116,15 @@ def with_noise(session, shape, roles, test, seed, rate, arguments, folder):
 
 def checkpoint(server: Server, optimizer: Watched, curve: list) -> dict[str, np.ndarray]:
     state = server.state_dict()
+    velocity = state["optimizer"]["velocity"]
     return {
         "layout": np.array(state["layout"]),
         "model": state["model"],
-        "velocity": state["optimizer"]["velocity"],
+        "velocity": np.zeros_like(state["model"]) if velocity is None else velocity,
         "cursor": np.frombuffer(state["cursor"], np.uint8),
         "noise": optimizer.noise,
         "squares": np.array(optimizer.squares),
-        "curve": np.array(curve),
+        "curve": np.array(curve).reshape(-1, 2),
     }
 
 

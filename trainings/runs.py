@@ -32,6 +32,18 @@ def parser(description: str | None, folder: str, seeds: int) -> argparse.Argumen
     return found
 
 
+def begin(arguments: argparse.Namespace) -> None:
+    """Refuses a folder whose runs have other options: what is there would be taken for what was requested."""
+    settings = {name: value for name, value in vars(arguments).items() if name not in ("folder", "processes", "seeds")}
+    if arguments.tune:
+        arguments.folder = arguments.folder / "tuning"
+    path = arguments.folder / "settings.json"
+    if path.exists() and json.loads(path.read_text()) != settings:
+        raise SystemExit(f"{path} has other options; allowed: the same ones, or another --folder")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    write(path, settings)
+
+
 def each(function: Callable[..., dict], calls: Iterable[tuple], processes: int) -> list[dict]:
     """Returns what the function returns for each of these arguments, in their order."""
     calls = list(calls)

@@ -31,6 +31,7 @@ ORDER = {
         "docs/notation.md",
         "docs/howto/*.md",
         "docs/federated.md",
+        "docs/trainings.md",
         "python/examples/*.md",
     ],
     "Use": [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 TRAININGS = Path(__file__).resolve().parents[2] / "trainings"
+FIGURES = TRAININGS.parent / "docs" / "trainings"
 
 
 def command(name, folder, *words):
@@ -45,3 +46,19 @@ def test_amplified_digits(tmp_path):
     found = ran("amplified_digits", tmp_path, "--quick")
     assert {row["batches"] for row in found["rows"]} == {"poisson", "fixed-order", "cyclic-poisson"}
     assert len(list(tmp_path.glob("*/report.md"))) == 9
+
+
+@pytest.mark.parametrize("name", ["roles", "digits"])
+def test_the_page_has_the_figures(name):
+    """Its tables are those that `trainings/page.py` makes of the figures beside it, of five seeds or more."""
+    figures = json.loads((FIGURES / f"{name}.json").read_text())
+    assert figures["seeds"] >= 5 and figures["command"].startswith("python trainings/")
+    done = subprocess.run(
+        [sys.executable, str(TRAININGS / "page.py"), name, str(FIGURES / f"{name}.json")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (FIGURES.parent / "trainings.md").read_text()
+    for table in done.stdout.strip().split("\n\n"):
+        assert table in page, table

@@ -7,10 +7,9 @@ python=$1
 pages=docs/trainings
 mkdir -p "$pages"
 "$python" trainings/federated_roles.py --processes 2 --workers 2 >/dev/null
-"$python" trainings/federated_roles.py --processes 2 --workers 2 --model large --epsilon 30 --folder target/trainings/roles-large >/dev/null
 "$python" trainings/amplified_digits.py --processes 2 >/dev/null
-for name in roles roles-large digits; do
+for name in roles digits; do
     cp "target/trainings/$name/figures.json" "$pages/$name.json"
     echo "$name"
-    "$python" trainings/page.py "${name%%-*}" "$pages/$name.json" "$pages/$name.svg"
+    "$python" trainings/page.py "$name" "$pages/$name.json" "$pages/$name.svg"
 done
