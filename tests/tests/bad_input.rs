@@ -132,11 +132,15 @@ fn each_refusal_says_what_to_do_is_logged_once_and_changes_nothing() {
     ];
     let at_worker: Vec<(&str, &str, Ask<'_>)> = vec![
         ("not_bound", "bind it first", Box::new(|| caller.fetch("digits", 1, 1, others(), 0))),
-        ("token_expired", "bind the row again", Box::new(|| caller.fetch("digits", 1, 1, expired, 0))),
+        (
+            "token_expired",
+            "bind the row again",
+            Box::new(|| caller.fetch("digits", 1, 1, expired.clone(), 0)),
+        ),
         (
             "stale_epoch",
             "ask the coordinator that runs now",
-            Box::new(|| caller.fetch("other", 0, 0, of_a_coordinator_before, 0)),
+            Box::new(|| caller.fetch("other", 0, 0, of_a_coordinator_before.clone(), 0)),
         ),
         ("fenced", "ask for the routing again", Box::new(|| caller.fetch("digits", 1, 1, fresh(), 1))),
     ];
