@@ -22,6 +22,7 @@
 mod background;
 mod blocking;
 mod budget_meter;
+mod budget_metering;
 pub mod checkpointing;
 mod cluster;
 mod config;
