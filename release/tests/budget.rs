@@ -216,7 +216,7 @@ fn a_rewind_is_charged_before_its_branch_is_opened_or_refused() {
     let fixture = fixture.reopened();
     assert_eq!(fixture.ledger.data_set(&mails()).unwrap(), before);
     assert_eq!(fixture.ledger.job(&id("a")).unwrap().unwrap().branch, 2);
-    // The job goes on where it stands, and another budget pays for the rewind.
+    // The job continues where it stands, and another budget pays for the rewind.
     fixture.bind("a", 2, 5..6);
     grant(&fixture.ledger, &mails(), PrivacyBudget::new(of_jobs(3, sigma) + 0.01, DELTA).unwrap()).unwrap();
     assert_eq!(fixture.rewind("a", 3, 2).unwrap(), 3);
