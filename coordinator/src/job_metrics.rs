@@ -35,7 +35,7 @@ fn planned(history: &JobHistory) -> Option<PrivacyCost> {
 impl Coordinator {
     /// Returns the metrics of all metered jobs and of all data sets.
     pub fn series(&self) -> String {
-        self.job_metrics() + &self.data_set_metrics()
+        self.job_metrics() + &self.budget_meter().series()
     }
 
     /// Returns the metrics of all metered jobs, in Prometheus' text format.

@@ -23,6 +23,7 @@
 mod background;
 mod blocking;
 mod budget_meter;
+mod budget_metering;
 pub mod checkpointing;
 mod cluster;
 mod config;

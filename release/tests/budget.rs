@@ -76,7 +76,8 @@ impl Fixture {
     }
 
     fn create_under(&self, name: &str, sigma: f64, account: &BudgetedAccount) -> Result<(), LedgerError> {
-        let (job, plan) = (definition(name, sigma), plan_with(sigma));
+        let job = definition(name, sigma);
+        let plan = plan_with(sigma);
         create_job(&self.ledger, &job, account, &planned_event(&plan, account).unwrap()).map(drop)
     }
 
@@ -151,7 +152,8 @@ fn of_creators_at_once_only_as_many_are_admitted_as_fit() {
     let sigma = 4.0;
     let fixture = Fixture::new(of_jobs(2, sigma) + 0.01);
     let start = Barrier::new(CREATORS);
-    let (shared, start) = (&fixture, &start);
+    let shared = &fixture;
+    let start = &start;
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let creators: Vec<_> = (0..CREATORS)
             .map(|creator| {

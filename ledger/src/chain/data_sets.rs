@@ -10,9 +10,8 @@ use crate::{
     JobRecord, JobState, Ledger, Result,
     data_set::{Charge, ChargeState, DataSetRecord},
     error::Fail,
-    rules::charges,
     store::recording::RecordingTransaction,
-    tables::{self, CHARGES, CURSORS, DATA_SETS, JOBS, data_sets_table},
+    tables::{self, CHARGES, CURSORS, DATA_SETS, JOBS, branch_cursor::rows_bound, data_sets_table},
 };
 
 use super::data_set_event::ReplayedDataSet;
@@ -103,8 +102,8 @@ fn check_job(transaction: &ReadTransaction, job: &str, charge: &Charge) -> Resul
     if (record.state == JobState::Running) != (charge.state == ChargeState::Open) {
         return Err(of_charge("another state of the job"));
     }
-    let rows_bound = charges::rows_bound(&transaction.open_table(CURSORS)?, &record.job)?;
-    if charge.state == ChargeState::GivenBack && rows_bound > 0 {
+    let bound = rows_bound(&transaction.open_table(CURSORS)?, &record.job)?;
+    if charge.state == ChargeState::GivenBack && bound > 0 {
         return Err(of_charge("a job that had bound no row"));
     }
     Ok(())

@@ -20,6 +20,7 @@ use crate::{
     store::recording::RecordingTransaction,
     tables::{
         CHARGES, CURSORS, DATA_SETS, HEADS,
+        branch_cursor::rows_bound,
         data_sets_table::{charge_of, existing, put_charge},
     },
 };
@@ -119,16 +120,4 @@ pub fn check_head(
         return Ok(());
     }
     Err(LedgerError::DataSetChanged { data_set: data_set.to_string() }.into())
-}
-
-/// Counts the rows that the job has bound, on all branches.
-pub fn rows_bound(
-    cursors: &impl ReadableTable<(&'static str, u64), (u64, u64, [u8; 32])>,
-    job: &JobId,
-) -> Result<u64, Fail> {
-    let mut rows = 0;
-    for cursor in cursors.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
-        rows += cursor?.1.value().0;
-    }
-    Ok(rows)
 }

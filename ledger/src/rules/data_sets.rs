@@ -5,13 +5,14 @@ use redb::{ReadTransaction, ReadableTable};
 
 use super::charges;
 use crate::{
-    Created, Head, Ledger, LedgerError, Result,
+    Created, Head, JobRecord, Ledger, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
     data_set::{Charge, ChargedJob, DataSetRecord, DataSetState},
     error::Fail,
     store::Outcome,
     tables::{
         self, CHARGES, CURSORS, DATA_SETS, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS, META, META_FORMAT,
+        branch_cursor::rows_bound,
         data_sets_table::{charge_of, existing, find},
         jobs_table,
     },
@@ -99,8 +100,9 @@ fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec
         }
         let job = JobId::new(job.value()).map_err(|error| Fail::Record(error.to_string()))?;
         let record = jobs_table::existing(&jobs, &job)?;
-        let rows_bound = charges::rows_bound(&cursors, &job)?;
-        charged.push(ChargedJob { job, charge, state: record.state, branch: record.branch, rows_bound });
+        let bound = rows_bound(&cursors, &job)?;
+        let JobRecord { state, branch, .. } = record;
+        charged.push(ChargedJob { job, charge, state, branch, rows_bound: bound });
     }
     Ok(charged)
 }

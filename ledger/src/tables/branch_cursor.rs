@@ -54,3 +54,15 @@ pub fn cursor_of(
     let stored = cursors.get((job.as_str(), branch))?.map(|cursor| cursor.value());
     Ok(stored.map(BranchCursor::from_stored).unwrap_or_default())
 }
+
+/// Counts the rows that the job has bound, on all branches.
+pub fn rows_bound(
+    cursors: &impl ReadableTable<(&'static str, u64), (u64, u64, [u8; 32])>,
+    job: &JobId,
+) -> Result<u64, Fail> {
+    let mut rows = 0;
+    for cursor in cursors.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
+        rows += cursor?.1.value().0;
+    }
+    Ok(rows)
+}

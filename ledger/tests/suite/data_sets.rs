@@ -86,7 +86,8 @@ fn creators_that_decided_on_one_state_are_not_both_admitted() {
     let ledger = with_data_set(&place);
     let decided_on = head(&ledger);
     let start = Barrier::new(CREATORS);
-    let (ledger, start) = (&ledger, &start);
+    let ledger = &ledger;
+    let start = &start;
     let outcomes: Vec<Result<Created>> = std::thread::scope(|scope| {
         let creators: Vec<_> = (0..CREATORS)
             .map(|creator| {

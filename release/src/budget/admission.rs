@@ -6,7 +6,7 @@ use ledger::{Created, DataSetRecord, DataSetState, Head, Ledger, LedgerError, Re
 use proto::model::{BudgetedAccount, PrivacyBudget};
 use proto::{BudgetShortfall, DataSetId};
 
-use super::decide;
+use super::decision::decide;
 use super::events::{self, invalid};
 use super::odometer::is_spent;
 use crate::job::JobDefinition;

@@ -19,6 +19,7 @@
 //! transaction with what it admits, unless the state has changed since; then it is made again.
 
 mod admission;
+mod decision;
 mod events;
 mod odometer;
 mod rewinds;
@@ -27,20 +28,3 @@ pub use admission::{create_job, grant};
 pub use events::planned_event;
 pub use odometer::{Odometer, cost_alone};
 pub use rewinds::{open_branch, released_rows};
-
-use ledger::LedgerError;
-
-/// The number of times that a decision is made again because others changed the data set meanwhile. Each time, one of them
-/// was admitted.
-const ATTEMPTS: usize = 1000;
-
-/// Makes a decision and applies it, again while the data set changes in between.
-fn decide<T>(mut attempt: impl FnMut() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
-    for _ in 1..ATTEMPTS {
-        match attempt() {
-            Err(LedgerError::DataSetChanged { .. }) => {}
-            outcome => return outcome,
-        }
-    }
-    attempt()
-}

@@ -8,7 +8,7 @@ use proto::model::OpenBranch;
 use proto::{Nonce, RowRange};
 
 use super::admission::check_fits;
-use super::decide;
+use super::decision::decide;
 use super::events::{self, invalid};
 
 /// Opens a branch as [`Ledger::open_branch`] does, and charges the job's data set for what the job leaves behind.

@@ -28,7 +28,7 @@ impl UpBudgetArgs {
             .map_or(Ok(()), |(epsilon, delta)| budget::budget(epsilon, delta).map(drop))
     }
 
-    /// Records the data set where --epsilon is given, and returns the account of the job.
+    /// Records the data set where that is requested, and returns the account of the job.
     pub async fn account(&self, client: &Client) -> anyhow::Result<Option<pb::BudgetedAccount>> {
         let Some(data_set) = &self.budget else { return Ok(None) };
         if let Some((epsilon, delta)) = self.epsilon.zip(self.delta) {
