@@ -194,7 +194,7 @@ mod tests {
     use crate::dispatch::Active;
     use dice::Dice;
 
-    /// F of one row: nothing is certain, so that all of it is asked for.
+    /// F of one row: nothing is certain, so that all of it is requested.
     fn fed_back(backend: Backend, sources: &[Source<'_>]) -> Values {
         let normals = [Normals { error: [f64::INFINITY; BLOCK / 2], ..Normals::ZERO }];
         let mut f = [f64::NAN; BLOCK];
