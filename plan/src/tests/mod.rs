@@ -2,6 +2,7 @@
 
 mod coefficients;
 mod digest;
+mod extension;
 mod noise;
 mod refused;
 mod rounded;

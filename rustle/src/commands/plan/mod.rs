@@ -3,6 +3,7 @@
 mod amplified;
 mod coefficients;
 mod compare;
+mod extend;
 mod from;
 mod make;
 mod optimize;
@@ -32,6 +33,8 @@ pub enum PlanCommand {
     Resources(resources::ResourcesArgs),
     /// Create a plan from known parameters
     From(from::FromArgs),
+    /// Make a plan longer, of a mechanism that continues
+    Extend(extend::ExtendArgs),
     /// Print coefficients of C or C⁻¹
     Coefficients(coefficients::CoefficientsArgs),
 }
@@ -45,6 +48,7 @@ impl PlanCommand {
             Self::Plot(args) => plot::run(&args, format),
             Self::Resources(args) => resources::run(&args, format),
             Self::From(args) => from::run(&args, format),
+            Self::Extend(args) => extend::run(&args, format),
             Self::Coefficients(args) => coefficients::run(&args, format),
         }
     }
