@@ -32,6 +32,7 @@
 //! * `plan`: [`Plan`], the checked whole; `spec`: [`PlanSpec`], the fields it is built from.
 //! * `file`: the shape of plan.toml; `check`: the values it may hold; `error`: [`PlanError`].
 //! * `mechanism`: [`Mechanism`]; `conversion`: the way between it and [`strategy::Strategy`], both directions.
+//! * `extension`: a plan of more rounds whose matrix begins with the shorter one's.
 //! * `canonical`: the text that digests are taken of; `layout`: [`Layout`].
 //! * `round`, `series`: from f64 to the f32 [`Coefficients`], the one place where they are rounded.
 //! * [`grid`]: plans whose noise is exact on a grid of integers; `grid_file`: `[grid]` in plan.toml.
@@ -45,6 +46,7 @@ mod check;
 mod coefficients;
 mod conversion;
 mod error;
+mod extension;
 mod file;
 pub mod grid;
 mod grid_file;

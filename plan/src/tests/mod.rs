@@ -3,6 +3,7 @@
 mod adversary;
 mod coefficients;
 mod digest;
+mod extension;
 mod grid;
 mod noise;
 mod refused;

@@ -21,6 +21,7 @@ use crate::progress::Progress;
 mod ask;
 mod compose;
 mod event;
+mod matrix;
 pub mod random_allocation;
 pub mod sampled;
 
@@ -45,6 +46,8 @@ pub enum AccountCommand {
     BallsInBins(monte_carlo::AccountArgs<balls_in_bins::BallsInBinsArgs>),
     /// Analyze a banded plan under b-min-sep sampling, by Monte Carlo
     BMinSep(monte_carlo::AccountArgs<b_min_sep::BMinSepArgs>),
+    /// Analyze a plan under random batches, without samples or by Monte Carlo
+    Matrix(matrix::MatrixArgs),
     /// Analyze an event given as JSON
     Event(event::EventArgs),
     /// Analyze several events together, each given as JSON
@@ -159,6 +162,7 @@ impl AccountCommand {
             }
             Self::BallsInBins(args) => monte_carlo::account(&args)?,
             Self::BMinSep(args) => monte_carlo::account(&args)?,
+            Self::Matrix(args) => matrix::answer(&args)?,
             Self::Event(args) => event::answer(&args)?,
             Self::Compose(args) => compose::answer(&args)?,
         })

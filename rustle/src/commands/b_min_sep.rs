@@ -30,6 +30,16 @@ pub struct BMinSepArgs {
     samples: SamplesArgs,
 }
 
+impl BMinSepArgs {
+    pub fn new(
+        plan: PathBuf,
+        (min_sep, sampling_probability, warm_start): (u64, f64, bool),
+        samples: SamplesArgs,
+    ) -> Self {
+        Self { plan, min_sep, sampling_probability, warm_start, samples }
+    }
+}
+
 impl Shape for BMinSepArgs {
     const NAME: &'static str = "b-min-sep";
     type Mechanism = BMinSep;

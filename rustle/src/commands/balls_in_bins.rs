@@ -27,6 +27,12 @@ pub struct BallsInBinsArgs {
     samples: SamplesArgs,
 }
 
+impl BallsInBinsArgs {
+    pub fn new(plan: PathBuf, batches_per_epoch: u64, epochs: u64, samples: SamplesArgs) -> Self {
+        Self { plan, batches_per_epoch, epochs, samples }
+    }
+}
+
 impl Shape for BallsInBinsArgs {
     const NAME: &'static str = "balls-in-bins";
     type Mechanism = BallsInBins;

@@ -21,6 +21,10 @@ pub struct SamplesArgs {
 }
 
 impl SamplesArgs {
+    pub fn new(samples: Option<u64>, seed: Option<u64>) -> Self {
+        Self { samples: samples.unwrap_or(SampleBudget::default().samples), seed }
+    }
+
     fn sampling(&self) -> anyhow::Result<SampleBudget> {
         Ok(SampleBudget { samples: self.samples, seed: self.seed.map_or_else(fresh_seed, Ok)? })
     }
@@ -55,6 +59,12 @@ pub struct AccountArgs<S: Shape> {
     shape: S,
     #[command(flatten)]
     query: Query,
+}
+
+impl<S: Shape> AccountArgs<S> {
+    pub fn new(shape: S, query: Query) -> Self {
+        Self { shape, query }
+    }
 }
 
 #[derive(Clone, Debug, Args)]

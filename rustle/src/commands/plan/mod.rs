@@ -3,6 +3,7 @@
 mod amplified;
 mod coefficients;
 mod compare;
+mod extend;
 mod from;
 mod grid;
 mod make;
@@ -34,6 +35,8 @@ pub enum PlanCommand {
     Resources(resources::ResourcesArgs),
     /// Create a plan from known parameters
     From(from::FromArgs),
+    /// Make a plan longer, of a mechanism that continues
+    Extend(extend::ExtendArgs),
     /// Print what a plan says and what follows from it: sensitivity, state, grid
     Show(show::ShowArgs),
     /// Print coefficients of C or C⁻¹
@@ -49,6 +52,7 @@ impl PlanCommand {
             Self::Plot(args) => plot::run(&args, format),
             Self::Resources(args) => resources::run(&args, format),
             Self::From(args) => from::run(&args, format),
+            Self::Extend(args) => extend::run(&args, format),
             Self::Show(args) => show::run(&args, format),
             Self::Coefficients(args) => coefficients::run(&args, format),
         }
