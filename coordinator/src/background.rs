@@ -16,13 +16,15 @@ use crate::coordinator::Coordinator;
 /// The time that tasks may take to end at shutdown.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Starts reconciliation and checkpointing, which run until shutdown.
+/// Starts reconciliation, checkpointing and the comparison of watermarks, which run until shutdown.
 pub fn spawn_background(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
     let stop = || coordinator.fatal_stop().clone();
     let placing = coordinator.clone().keep_reconciled(shutdown.clone()).boxed();
     let checkpointing = coordinator.clone().keep_checkpointing(shutdown.clone()).boxed();
     tasks.spawn(supervised(stop(), "placing", placing));
+    let comparing = coordinator.clone().keep_watermarks_checked(shutdown.clone()).boxed();
     tasks.spawn(supervised(stop(), "checkpointing", checkpointing));
+    tasks.spawn(supervised(stop(), "comparing watermarks", comparing));
 }
 
 /// Starts the privacy meter, which runs until shutdown. The coordinator works without it.

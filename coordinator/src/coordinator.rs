@@ -52,6 +52,8 @@ struct State {
     changes: tokio::sync::Mutex<()>,
     /// Starts a pass of placement.
     reconcile_trigger: Notify,
+    /// Starts a comparison of workers' watermarks with the ledger.
+    watermark_check_trigger: Notify,
 }
 
 struct Checkpoints {
@@ -92,8 +94,14 @@ impl Coordinator {
         let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
         let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
-        let mut cluster = Cluster::new(settings.lease_ttl, epoch);
+        let mut cluster = Cluster::new(settings.lease_ttl, ledger.id()?, epoch);
         let now = Instant::now();
+        // Whether or not the ledger has jobs: an old copy may have none. The first coordinator of a ledger does not wait:
+        // no worker has seen one before. Where the ledger is a copy from before its first start, its jobs draw nonces of
+        // their own, and what workers report of it stops them whenever it comes.
+        if epoch > 1 {
+            cluster.members.begin_grace_period(now);
+        }
         for record in ledger.jobs()? {
             cluster.restore_job(read_job(&ledger, record)?, now);
         }
@@ -103,6 +111,7 @@ impl Coordinator {
             cluster: Mutex::new(cluster),
             changes: tokio::sync::Mutex::new(()),
             reconcile_trigger: Notify::new(),
+            watermark_check_trigger: Notify::new(),
         };
         Ok(Self {
             settings,
@@ -162,6 +171,16 @@ impl Coordinator {
     /// Waits until a pass of placement is triggered.
     pub fn reconcile_triggered(&self) -> Notified<'_> {
         self.state.reconcile_trigger.notified()
+    }
+
+    /// Starts a comparison of the watermarks that have arrived with the ledger.
+    pub fn trigger_watermark_check(&self) {
+        self.state.watermark_check_trigger.notify_one();
+    }
+
+    /// Waits until a comparison of watermarks is triggered.
+    pub fn watermark_check_triggered(&self) -> Notified<'_> {
+        self.state.watermark_check_trigger.notified()
     }
 
     /// Returns the latch that ends this coordinator with a reason.

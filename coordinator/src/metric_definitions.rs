@@ -1,6 +1,6 @@
 //! Every metric of the coordinator.
 
-use metrics::{Unit, counter};
+use metrics::{Unit, counter, gauge};
 use node::telemetry::metric_definitions::{Kind, MetricDefinition, describe};
 
 /// Rows that were bound for the first time.
@@ -25,6 +25,7 @@ pub const SHARDS: &str = "rustle_coordinator_shards";
 /// Labels: `state` (running, finished, destroyed).
 pub const JOBS: &str = "rustle_coordinator_jobs";
 pub const JOBS_UNWATCHED: &str = "rustle_coordinator_jobs_unwatched";
+pub const JOBS_CONTRADICTED: &str = "rustle_coordinator_jobs_contradicted";
 /// Labels: `kind`, the error's name.
 pub const ERRORS: &str = "rustle_coordinator_errors_total";
 
@@ -105,6 +106,12 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Unit::Count,
         "Jobs beyond the 100 that have `rustle_job_` series and a place on the status page",
     ),
+    metric(
+        JOBS_CONTRADICTED,
+        Kind::Gauge,
+        Unit::Count,
+        "Jobs for which nothing is bound because a worker holds proof that the ledger is an old copy",
+    ),
     metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by `kind`"),
 ];
 
@@ -142,6 +149,7 @@ pub fn describe_metrics() {
     for name in [ROWS_BOUND, LEASES_CHANGED, WORKERS_LOST, CHECKPOINTS_FAILED] {
         counter!(name).increment(0);
     }
+    gauge!(JOBS_CONTRADICTED).set(0.0);
     for kind in REFUSALS {
         counter!(BINDINGS_REFUSED, "kind" => kind).increment(0);
         counter!(ERRORS, "kind" => kind).increment(0);

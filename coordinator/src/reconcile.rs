@@ -11,7 +11,8 @@ use tracing::{error, info, warn};
 use crate::cluster::{Cluster, LayoutChange, OwnerChanges};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{
-    CHECKPOINT_AGE, JOBS, LEASES_CHANGED, SHARDS, SHARDS_UNREADY, WORKERS_ALIVE, WORKERS_LOST,
+    CHECKPOINT_AGE, JOBS, JOBS_CONTRADICTED, LEASES_CHANGED, SHARDS, SHARDS_UNREADY, WORKERS_ALIVE,
+    WORKERS_LOST,
 };
 
 /// A pass is followed by a pause of this many times its own length, so that placement takes a fifth of the time at
@@ -128,6 +129,7 @@ fn record_gauges(cluster: &Cluster, now: Instant) {
         let count = cluster.jobs().filter(|view| view.record.state == state).count();
         gauge!(JOBS, "state" => name).set(count as f64);
     }
+    gauge!(JOBS_CONTRADICTED).set(cluster.contradicted_jobs() as f64);
     let running = cluster.jobs().filter(|view| view.record.state == ledger::JobState::Running);
     let ages = running
         .filter_map(|view| view.last_checkpoint)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use client::Connections;
 use ledger::{Ledger, ShardRecord};
-use proto::model::{Bind, CreateJob, LeaseGrant, Register, WorkerPlace};
+use proto::model::{Bind, CreateJob, LeaseGrant, Register, WorkerPlace, WorkerRecord};
 use proto::{
     Commitment, CoordinateRange, Incarnation, JobId, Nonce, PROTOCOL_VERSION, ReleaseKey, RowRange,
     ServiceError, WorkerId,
@@ -45,6 +45,7 @@ name = "identity"
 "#;
 
 const KEY: [u8; 32] = [7; 32];
+const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
 const TTL: Duration = Duration::from_secs(2);
 
 fn open(folder: &TempDir) -> Coordinator {
@@ -57,7 +58,7 @@ fn open(folder: &TempDir) -> Coordinator {
 fn ledger_in(folder: &TempDir) -> Ledger {
     let path = folder.path().join("ledger.redb");
     if !path.exists() {
-        Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
+        Ledger::init(&path, LEDGER).unwrap();
     }
     Ledger::open(&path).unwrap()
 }
@@ -89,7 +90,7 @@ fn registration(name: &str, process: u8) -> Register {
         protocol_version: PROTOCOL_VERSION,
         stream_version: plan::STREAM_VERSION,
         incarnation: Incarnation([process; 16]),
-        marks: vec![],
+        record: WorkerRecord { ledger: Some(LEDGER), ..WorkerRecord::default() },
         draining: false,
         place: WorkerPlace::default(),
     }

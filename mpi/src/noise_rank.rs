@@ -133,7 +133,8 @@ impl NoiseRank {
         let own =
             grants.grants.get(launch.role.rank() as usize).cloned().context("no shard for this rank")?;
         let grant = LeaseGrant::try_from(own)?;
-        runtime.block_on(log.observe(grants.coordinator_epoch, vec![(grant.job.clone(), grant.branch())]))?;
+        let branches = vec![(grant.identity(), grant.branch())];
+        runtime.block_on(log.observe(grant.ledger, grants.coordinator_epoch, branches))?;
         let settings = args.worker(launch.ranks_on_node())?;
         let pool = CpuPool::new(settings.pool_threads()).context("start the CPU pool")?;
         let copying = CpuPool::named("copy", settings.pool_threads()).context("start the copying threads")?;

@@ -101,7 +101,7 @@ impl NoiseService {
             commitment: token.commitment,
         });
         let released: Vec<_> = released.collect();
-        self.leases.release_log.check(&job, branch, &released)?;
+        self.leases.release_log.check(&grant.identity(), branch, &released)?;
         let wait = deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis).min(MAX_DEADLINE);
         let destination =
             target.map(|target| self.regions.destination(target, rows, range, element)).transpose()?;

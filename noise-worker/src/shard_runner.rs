@@ -69,8 +69,8 @@ impl ShardRunner {
     pub async fn on_branch(&self, grant: LeaseGrant) -> anyhow::Result<Arc<Self>> {
         self.shard.cancelled.cancel();
         self.shard.generator.lock().await.take();
-        let branch = (grant.job.clone(), grant.branch());
-        self.source.release_log.observe(self.source.epoch, vec![branch]).await?;
+        let branch = (grant.identity(), grant.branch());
+        self.source.release_log.observe(grant.ledger, self.source.epoch, vec![branch]).await?;
         Self::start(grant, self.source.clone()).await
     }
 
@@ -90,7 +90,7 @@ impl ShardRunner {
         let grant = self.shard.grant();
         let released = ReleasedRow { branch: grant.lineage.branch_of(row), row, commitment };
         let log = self.source.release_log.clone();
-        log.record(grant.job.clone(), grant.branch(), vec![released]).await?;
+        log.record(grant.identity(), grant.branch(), vec![released]).await?;
         let found = self.shard.row(row, Instant::now() + self.source.row_timeout).await?;
         self.shard.mark_released(row);
         match found {

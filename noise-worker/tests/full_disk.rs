@@ -4,7 +4,10 @@
 use std::{fs, path::Path, sync::Arc};
 
 use noise_worker::release_log::{ReleaseLog, ReleasedRow};
-use proto::{Commitment, JobId, ServiceError, model::JobMark};
+use proto::{
+    Commitment, JobId, Nonce, ServiceError,
+    model::{JobIdentity, JobMark},
+};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,8 +19,10 @@ fn folder() -> TempDir {
     folder.unwrap()
 }
 
-fn job() -> JobId {
-    JobId::new("j").unwrap()
+const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
+
+fn job() -> JobIdentity {
+    JobIdentity { ledger: LEDGER, nonce: Nonce::from_bytes([2; 32]), job: JobId::new("j").unwrap() }
 }
 
 fn rows(rows: std::ops::Range<u64>, text: &str) -> Vec<ReleasedRow> {
@@ -26,7 +31,9 @@ fn rows(rows: std::ops::Range<u64>, text: &str) -> Vec<ReleasedRow> {
 }
 
 fn next_row(marks: &ReleaseLog) -> u64 {
-    let [JobMark { next_row, branch: 3, .. }] = marks.all()[..] else { panic!("{:?}", marks.all()) };
+    let [(LEDGER, JobMark { next_row, branch: 3, .. })] = marks.all()[..] else {
+        panic!("{:?}", marks.all())
+    };
     next_row
 }
 
@@ -39,7 +46,7 @@ fn allow(length: Option<u64>) {
 /// Rows 0 and 1 are on disk.
 async fn begun(folder: &Path) -> (Arc<ReleaseLog>, Vec<u8>) {
     let marks = Arc::new(ReleaseLog::open(Some(folder)).unwrap());
-    marks.observe_epoch(5).await.unwrap();
+    marks.observe_epoch(LEDGER, 5).await.unwrap();
     marks.clone().record(job(), 3, rows(0..2, "a")).await.unwrap();
     (marks, fs::read(folder.join("released.log")).unwrap())
 }
@@ -61,8 +68,10 @@ async fn refuses_everything(marks: &Arc<ReleaseLog>) {
             "rows {asked:?}"
         );
     }
-    assert!(is_refused(marks.observe_epoch(5).await) && is_refused(marks.observe_epoch(6).await));
-    assert!(is_refused(marks.observe(5, vec![(job(), 4)]).await));
+    assert!(
+        is_refused(marks.observe_epoch(LEDGER, 5).await) && is_refused(marks.observe_epoch(LEDGER, 6).await)
+    );
+    assert!(is_refused(marks.observe(LEDGER, 5, vec![(job(), 4)]).await));
 }
 
 /// Opened again, it has what was acknowledged, and whole lines of what was not.

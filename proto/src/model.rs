@@ -2,13 +2,15 @@
 
 mod grants;
 mod jobs;
+mod marks;
 mod rows;
 mod workers;
 
 pub use grants::{CheckpointPiece, LeaseGrant};
 pub use jobs::{CreateJob, OpenBranch, PlacementHint};
+pub use marks::{JobIdentity, JobMark, WorkerRecord};
 pub use rows::{Bind, Fetch, FetchSlice, Target};
-pub use workers::{JobMark, LocalAccess, Register, WorkerPlace};
+pub use workers::{LocalAccess, Register, WorkerPlace};
 
 use crate::{Result, ServiceError};
 

@@ -1,20 +1,24 @@
-//! Watermarks: how far each branch was released, as workers and ranks remember it on their own disks. A ledger that
-//! knows less is an old copy, and releases nothing.
+//! Watermarks: how far each branch was released, and under which commitment, as workers and ranks remember it on their own
+//! disks. A ledger that knows less, or something else, is an old copy, and releases nothing.
 
 use std::fmt::Display;
 
-use ledger::{Ledger, LedgerError};
-use proto::JobId;
+use ledger::{JobRecord, Ledger, LedgerError};
+use proto::{Commitment, JobId, Nonce};
 
 /// The highest release that one witness remembers of one branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watermark<W> {
     /// The worker or rank that remembers it, named in the error.
     pub witness: W,
+    /// The nonce of the job.
+    pub nonce: Nonce,
     /// The branch.
     pub branch: u64,
     /// One more than the highest row of the branch that was released; 0 where only the branch is known.
     pub next_row: u64,
+    /// The commitment of that highest row; `None` where only the branch is known.
+    pub commitment: Option<Commitment>,
 }
 
 /// The answer to a watermark of a job that the ledger does not have.
@@ -26,12 +30,12 @@ pub enum UnknownJob {
     Refuse,
 }
 
-/// Checks that the ledger knows all that the watermarks of `job` say. Writes nothing.
+/// Checks that the ledger agrees with all that the watermarks of `job` say. Writes nothing.
 ///
 /// # Errors
-/// [`LedgerError::Behind`] for the first watermark of a branch that the ledger does not know, or of a row beyond those
-/// that it has bound on that branch. A rewind takes back nothing that was released before it, so each watermark is
-/// compared with its own branch.
+/// [`LedgerError::Behind`] for the first watermark of a job with another nonce, of a branch that the ledger does not know,
+/// of a row beyond those that it has bound on that branch, or of a row that it has bound to another commitment. A rewind
+/// takes back nothing that was released before it, so each watermark is compared with its own branch.
 pub fn check_not_stale<W: Display>(
     ledger: &Ledger,
     job: &JobId,
@@ -42,25 +46,66 @@ pub fn check_not_stale<W: Display>(
         return Ok(());
     }
     let record = ledger.job(job)?;
-    for Watermark { witness, branch, next_row } in watermarks {
-        let known = match &record {
-            Some(record) => {
-                let compared = record.branch.min(*branch);
-                let bound = ledger.binding_summary(job, compared)?.next_row;
-                if *branch == compared && *next_row <= bound {
-                    continue;
-                }
-                format!("branch {compared} up to row {bound}")
-            }
-            None if unknown == UnknownJob::Skip || (*branch, *next_row) == (0, 0) => continue,
-            None => "nothing".to_owned(),
+    for watermark in watermarks {
+        let found = match &record {
+            Some(record) => contradiction(ledger, record, watermark)?,
+            None => of_unknown_job(watermark, unknown),
         };
-        return Err(LedgerError::Behind {
-            job: job.to_string(),
-            known,
-            witness: witness.to_string(),
-            seen: format!("branch {branch} up to row {next_row}"),
-        });
+        if let Some(Contradiction { known, seen }) = found {
+            let witness = watermark.witness.to_string();
+            return Err(LedgerError::Behind { job: job.to_string(), known, witness, seen });
+        }
     }
     Ok(())
+}
+
+/// A difference between the ledger and a watermark, in words.
+struct Contradiction {
+    known: String,
+    seen: String,
+}
+
+fn height<W>(watermark: &Watermark<W>) -> String {
+    format!("branch {} up to row {}", watermark.branch, watermark.next_row)
+}
+
+fn of_unknown_job<W>(watermark: &Watermark<W>, unknown: UnknownJob) -> Option<Contradiction> {
+    let is_nothing = (watermark.branch, watermark.next_row) == (0, 0);
+    let passes = unknown == UnknownJob::Skip || is_nothing;
+    (!passes).then(|| Contradiction { known: "nothing".to_owned(), seen: height(watermark) })
+}
+
+fn contradiction<W>(
+    ledger: &Ledger,
+    record: &JobRecord,
+    watermark: &Watermark<W>,
+) -> Result<Option<Contradiction>, LedgerError> {
+    let Watermark { nonce, branch, next_row, commitment, .. } = watermark;
+    if record.nonce != *nonce {
+        let known = format!("one with the nonce {}", first_digits(record.nonce.as_bytes()));
+        let seen = format!("one with the nonce {}, {}", first_digits(nonce.as_bytes()), height(watermark));
+        return Ok(Some(Contradiction { known, seen }));
+    }
+    let compared = record.branch.min(*branch);
+    let bound = ledger.binding_summary(&record.job, compared)?.next_row;
+    if *branch != compared || *next_row > bound {
+        let known = format!("branch {compared} up to row {bound}");
+        return Ok(Some(Contradiction { known, seen: height(watermark) }));
+    }
+    let Some(row) = next_row.checked_sub(1) else { return Ok(None) };
+    let bindings = ledger.bindings(&record.job, *branch, row..*next_row)?;
+    let bound_to = bindings.first().map(|(_, bound)| *bound);
+    if bound_to == *commitment {
+        return Ok(None);
+    }
+    let in_words = |commitment: Option<Commitment>| {
+        let under = commitment.map(|it| format!("under the commitment {}", first_digits(&it.digest)));
+        format!("row {row} of branch {branch} {}", under.unwrap_or_else(|| "unbound".to_owned()))
+    };
+    Ok(Some(Contradiction { known: in_words(bound_to), seen: in_words(*commitment) }))
+}
+
+/// Returns enough hex digits to tell two values apart by eye.
+fn first_digits(bytes: &[u8; 32]) -> String {
+    format!("{}…", hex::encode(&bytes[..6]))
 }

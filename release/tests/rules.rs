@@ -93,7 +93,8 @@ fn commitment() -> Commitment {
 }
 
 fn mark(branch: u64, next_row: u64) -> Watermark<&'static str> {
-    Watermark { witness: "worker w", branch, next_row }
+    let commitment = (next_row > 0).then(commitment);
+    Watermark { witness: "worker w", nonce: NONCE, branch, next_row, commitment }
 }
 
 fn behind<T: std::fmt::Debug>(result: Result<T, LedgerError>) -> String {
@@ -126,6 +127,21 @@ fn each_watermark_is_compared_with_its_own_branch() {
     check(mark(1, 2)).unwrap();
     assert!(behind(check(mark(0, 4))).contains("knows branch 0 up to row 3"));
     assert!(behind(check(mark(1, 3))).contains("knows branch 1 up to row 2"));
+}
+
+/// An old copy that has bound as many rows since, or more, knows as high a row as the worker.
+#[test]
+fn rows_that_are_bound_to_other_commitments_contradict_a_watermark() {
+    let fixture = Fixture::new(3);
+    let check = |mark| check_not_stale(&fixture.ledger, &job(), &[mark], UnknownJob::Skip);
+    for next_row in 1..=3 {
+        check(mark(0, next_row)).unwrap();
+        let other = Watermark { commitment: Some(Commitment::of_text("b")), ..mark(0, next_row) };
+        let text = behind(check(other));
+        assert!(text.contains(&format!("row {} of branch 0 under the commitment", next_row - 1)), "{text}");
+    }
+    let text = behind(check(Watermark { nonce: NEW_NONCE, ..mark(0, 1) }));
+    assert!(text.contains("knows one with the nonce"), "{text}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 pub use http::get;
-pub use oracle::{KEY, expected_in, expected_of, expected_of_job, record_in};
+pub use oracle::{KEY, expected_in, expected_of, expected_of_job, ledger_id, record_in};
 pub use plans::{plans, small_plan};
 
 /// The identity that a client over TLS expects of a cluster's first worker.

@@ -11,7 +11,7 @@ use ledger::{JobRecord, Ledger, LedgerError};
 use noise_kernel::JobKey;
 use noise_worker::generation_spec::GenerationSpec;
 use plan::Plan;
-use proto::{JobId, NoiseId, pb};
+use proto::{JobId, NoiseId, Nonce, pb};
 
 /// The key of every job.
 pub const KEY: [u8; 32] = *b"0123456789abcdefghijklmnopqrstuv";
@@ -40,6 +40,15 @@ pub fn expected_in(
 
 /// Returns a job's record in the ledger's file, which no process holds any more, or will soon release.
 pub fn record_in(ledger: &Path, job: &JobId) -> JobRecord {
+    opened(ledger).job(job).expect("the ledger is read").expect("the job exists")
+}
+
+/// Returns the id of the ledger in the file, which no process holds any more, or will soon release.
+pub fn ledger_id(ledger: &Path) -> Nonce {
+    opened(ledger).id().expect("the ledger is read")
+}
+
+fn opened(ledger: &Path) -> Ledger {
     let deadline = Instant::now() + RELEASED;
     let opened = loop {
         match Ledger::open(ledger) {
@@ -49,7 +58,7 @@ pub fn record_in(ledger: &Path, job: &JobId) -> JobRecord {
             opened => break opened,
         }
     };
-    opened.expect("the ledger opens").job(job).expect("the ledger is read").expect("the job exists")
+    opened.expect("the ledger opens")
 }
 
 /// Returns the rows that the oracle computes of the noise with this id, in a vector of `dimension` coordinates.

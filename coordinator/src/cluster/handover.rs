@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use proto::model::LeaseGrant;
 use proto::{CoordinateRange, Incarnation, JobId, ServiceError, WorkerId};
+use release::grants::Lease;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -129,7 +130,8 @@ impl Cluster {
                 let Some(standby) = standby else { continue };
                 if standby.worker == *worker && standby.process == process {
                     let next_row = needed_from(view, range);
-                    grants.push(grant(view, (shard, range, standby.number), next_row, store_url));
+                    let lease = Lease { shard, range, epoch: standby.number };
+                    grants.push(grant(self.ledger, view, lease, next_row, store_url));
                 }
             }
         }

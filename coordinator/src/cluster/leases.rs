@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use ledger::ShardRecord;
 use proto::model::LeaseGrant;
-use proto::{CoordinateRange, Incarnation, ServiceError, WorkerId};
+use proto::{Incarnation, Nonce, ServiceError, WorkerId};
+use release::grants::Lease;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::cooldowns::CooldownReason;
-use super::{Cluster, JobView, LeaseReport, ReportedState};
+use super::{Cluster, JobView, LeaseReport, ReportedState, SupersededLease};
 
 impl Cluster {
     /// Applies a worker's complete list of leases: what it does not name, it does not hold. Returns whether placement
@@ -71,16 +73,21 @@ impl Cluster {
         let owned = held.iter().filter_map(|(job, index)| {
             let view = self.jobs.get(job).filter(|view| view.is_served())?;
             let shard = view.shards.get(*index).filter(|shard| shard.holder == Some(incarnation))?;
-            Some((view, (shard.record.shard, shard.record.range, shard.record.epoch)))
+            let ShardRecord { shard, range, epoch, .. } = shard.record;
+            Some((view, Lease { shard, range, epoch }))
         });
         let mut leases: Vec<_> = owned.collect();
         for job in self.ownership.handovers_of(worker) {
             let Some(view) = self.jobs.get(&job).filter(|view| view.is_served()) else { continue };
             let superseded =
                 view.superseded.iter().filter(|it| it.worker == *worker && it.process == incarnation);
-            leases.extend(superseded.map(|it| (view, (it.shard, it.range, it.epoch))));
+            let lease = |it: &SupersededLease| Lease { shard: it.shard, range: it.range, epoch: it.epoch };
+            leases.extend(superseded.map(|it| (view, lease(it))));
         }
-        leases.into_iter().map(|(view, lease)| grant(view, lease, view.bound.next_row, store_url)).collect()
+        let grant = |(view, lease): (&JobView, Lease)| {
+            grant(self.ledger, view, lease, view.bound.next_row, store_url)
+        };
+        leases.into_iter().map(grant).collect()
     }
 }
 
@@ -151,12 +158,7 @@ fn first_bytes(commitment: &[u8]) -> String {
     }
 }
 
-/// Returns a lease, or the preparation of one, for (shard, range, epoch).
-pub fn grant(
-    view: &JobView,
-    (shard, range, epoch): (u32, CoordinateRange, u64),
-    next_row: u64,
-    store_url: &str,
-) -> LeaseGrant {
-    release::grants::grant(&view.record, shard, range, epoch, next_row, store_url, &view.checkpoints)
+/// Returns a lease, or the preparation of one.
+pub fn grant(ledger: Nonce, view: &JobView, lease: Lease, next_row: u64, store_url: &str) -> LeaseGrant {
+    release::grants::grant(ledger, &view.record, lease, next_row, store_url, &view.checkpoints)
 }

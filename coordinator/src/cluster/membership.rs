@@ -2,7 +2,7 @@
 //!
 //! Callers pass the time in, so that tests choose it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proto::model::{LocalAccess, WorkerPlace};
@@ -46,10 +46,8 @@ pub struct Membership {
     /// Processes that registered and never reported their leases: nothing is placed on them until they do.
     unreported: BTreeMap<WorkerId, Incarnation>,
     /// The end of the grace period after a start, in which any worker may report what it released under the coordinator
-    /// before: an old copy of a ledger does not name them all. `None` if there were no jobs.
+    /// before: an old copy of a ledger does not name them all. `None` if there was no coordinator before.
     grace_until: Option<Instant>,
-    /// Workers whose last message did not hold all of their watermarks.
-    reporting: BTreeSet<WorkerId>,
 }
 
 impl Membership {
@@ -61,7 +59,6 @@ impl Membership {
             awaited: BTreeMap::new(),
             unreported: BTreeMap::new(),
             grace_until: None,
-            reporting: BTreeSet::new(),
         }
     }
 
@@ -74,20 +71,6 @@ impl Membership {
     /// Returns the end of the grace period, if there is one.
     pub fn grace_until(&self) -> Option<Instant> {
         self.grace_until
-    }
-
-    /// Notes whether a worker has more watermarks to report.
-    pub fn set_reporting(&mut self, worker: &WorkerId, has_more: bool) {
-        if has_more {
-            self.reporting.insert(worker.clone());
-        } else {
-            self.reporting.remove(worker);
-        }
-    }
-
-    /// Returns whether a live worker has more watermarks to report.
-    pub fn is_any_reporting(&self, now: Instant) -> bool {
-        self.reporting.iter().any(|worker| self.live(worker, now).is_some())
     }
 
     /// Waits for an owner from before this coordinator started, for the time of a lease.
@@ -192,7 +175,6 @@ impl Membership {
         if is_its_own {
             self.members.remove(worker);
             self.unreported.remove(worker);
-            self.reporting.remove(worker);
         }
         is_its_own
     }
@@ -209,7 +191,6 @@ impl Membership {
             .map(|(worker, _)| worker.clone())
             .collect();
         gone.iter().for_each(|worker| self.note_if_unreported(worker.clone()));
-        self.reporting.retain(|worker| !gone.contains(worker));
         self.members.retain(|_, member| !ended(member));
         self.awaited.retain(|_, until| now < *until);
         gone

@@ -4,12 +4,14 @@
 
 mod apply;
 mod candidates;
+mod contradictions;
 mod cooldowns;
 mod desired;
 mod handover;
 mod job_view;
 mod layout;
 mod leases;
+mod long_reports;
 mod membership;
 mod ownership;
 mod reports;
@@ -22,20 +24,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ledger::{JobRecord, ShardRecord};
-use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
+use proto::{Incarnation, JobId, Nonce, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
+use contradictions::Contradictions;
 use cooldowns::Cooldowns;
 pub use desired::{LayoutChange, OwnerChanges};
 pub use job_view::{CheckpointMark, JobView, ShardView};
 pub use layout::{PendingLayout, PendingShard};
+use long_reports::LongReports;
 pub use membership::{Member, Membership};
 use ownership::OwnershipIndex;
 pub use reports::{LeaseReport, ReportedState};
 pub use stragglers::Stragglers;
 pub use superseded::SupersededLease;
 use watermarks::Watermarks;
-pub use watermarks::{WatermarkVerdict, for_release};
+pub use watermarks::{HeardRecord, WatermarkVerdict, for_release};
 
 /// Preparations that one coordinator can number before it reaches the numbers of the next epoch: 2³², far more than a
 /// process makes at one a shard and pass, while 32 bits remain for the epoch.
@@ -50,14 +54,20 @@ pub struct Cluster {
     jobs: BTreeMap<JobId, JobView>,
     ownership: OwnershipIndex,
     watermarks: Watermarks,
+    long_reports: LongReports,
+    contradictions: Contradictions,
+    /// The id of the ledger.
+    ledger: Nonce,
+    /// The epoch of this coordinator on it.
+    epoch: u64,
     /// The number of the next preparation. Numbers are unique across successive coordinators too: a worker may still
     /// report a preparation that an earlier coordinator requested.
     next_preparation: u64,
 }
 
 impl Cluster {
-    /// Creates an empty cluster.
-    pub fn new(lease_ttl: Duration, coordinator_epoch: u64) -> Self {
+    /// Creates an empty cluster on a ledger.
+    pub fn new(lease_ttl: Duration, ledger: Nonce, coordinator_epoch: u64) -> Self {
         Self {
             members: Membership::new(lease_ttl),
             stragglers: Stragglers::default(),
@@ -65,6 +75,10 @@ impl Cluster {
             jobs: BTreeMap::new(),
             ownership: OwnershipIndex::default(),
             watermarks: Watermarks::default(),
+            long_reports: LongReports::default(),
+            contradictions: Contradictions::default(),
+            ledger,
+            epoch: coordinator_epoch,
             next_preparation: coordinator_epoch.saturating_mul(PREPARATIONS_PER_EPOCH),
         }
     }
@@ -90,7 +104,6 @@ impl Cluster {
         for owner in view.shards.iter().filter_map(|shard| shard.record.owner.clone()) {
             self.members.await_owner(owner, now);
         }
-        self.members.begin_grace_period(now);
         self.insert(view);
     }
 
@@ -113,6 +126,11 @@ impl Cluster {
         view.unwritten_pieces.retain(|it| shard.is_some_and(|shard| shard != *it));
     }
 
+    /// Returns the id of the ledger.
+    pub fn ledger(&self) -> Nonce {
+        self.ledger
+    }
+
     /// Adds a job that has just been created.
     pub fn add_job(&mut self, view: JobView) {
         self.cooldowns.forget_job(&view.record.job);
@@ -123,14 +141,16 @@ impl Cluster {
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let gone = self.members.expire(now);
         gone.iter().for_each(|worker| self.cooldowns.forget_worker(worker));
+        gone.iter().for_each(|worker| self.long_reports.forget(worker, now));
         self.drop_superseded(now);
         gone
     }
 
     /// Removes a worker that leaves. Returns whether it was a member.
-    pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
+    pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation, now: Instant) -> bool {
         let was_member = self.members.deregister(worker, incarnation);
         if was_member {
+            self.long_reports.forget(worker, now);
             self.cooldowns.forget_worker(worker);
         }
         was_member

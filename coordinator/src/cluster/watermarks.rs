@@ -1,20 +1,23 @@
-//! The watermarks that workers keep on their own disks: the highest row that each has released. The ledger must never
-//! know less.
+//! The watermarks that workers keep on their own disks: the highest row that each has released, and its commitment. The
+//! ledger must never know less, nor anything else.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ledger::{BindingSummary, JobRecord, JobState, OpenedBranch};
-use proto::model::JobMark;
-use proto::{JobId, MAX_MARKS_PER_MESSAGE, Result, WorkerId};
+use proto::model::{JobMark, WorkerRecord};
+use proto::{JobId, MAX_MARKS_PER_MESSAGE, Nonce, Result, WorkerId};
 use release::watermarks::Watermark;
 use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
 
-/// The next row that each worker has reported of each branch of a job.
-type ReportedRows = BTreeMap<(WorkerId, u64), u64>;
+/// A worker, the nonce of a job, and a branch of it.
+type Source = (WorkerId, Nonce, u64);
+
+/// The highest release that each worker has reported of each branch of a job.
+type Reported = BTreeMap<Source, JobMark>;
 
 /// The time to wait for a worker that has more to report: it sends the next message at once.
 const NEXT_MESSAGE_WAIT: Duration = Duration::from_millis(20);
@@ -25,9 +28,11 @@ const MAX_PER_WORKER: usize = 65_536;
 /// The watermarks that the ledger is not known to agree with.
 #[derive(Debug, Default)]
 pub struct Watermarks {
-    jobs: BTreeMap<JobId, ReportedRows>,
+    jobs: BTreeMap<JobId, Reported>,
     /// The number of watermarks kept of each worker.
     kept: BTreeMap<WorkerId, usize>,
+    /// The last watermark of each job that the ledger agreed with: all workers of a job report the same ones.
+    confirmed: BTreeMap<JobId, JobMark>,
 }
 
 /// The use of a received watermark.
@@ -44,6 +49,11 @@ pub enum WatermarkVerdict {
 }
 
 impl Watermarks {
+    /// Returns the names of the jobs of which watermarks are kept.
+    pub fn jobs(&self) -> impl Iterator<Item = &JobId> {
+        self.jobs.keys()
+    }
+
     /// Keeps a watermark. `is_real` says that its branch and job exist: there are only so many of those, and all are
     /// kept.
     fn keep(
@@ -53,11 +63,12 @@ impl Watermarks {
         verdict: WatermarkVerdict,
         is_real: bool,
     ) -> WatermarkVerdict {
-        let JobMark { job, branch, next_row } = mark;
-        let key = (worker.clone(), *branch);
-        if let Some(kept) = self.jobs.get_mut(job).and_then(|rows| rows.get_mut(&key)) {
-            let is_news = *kept < *next_row;
-            *kept = (*kept).max(*next_row);
+        let key = (worker.clone(), mark.nonce, mark.branch);
+        if let Some(kept) = self.jobs.get_mut(&mark.job).and_then(|marks| marks.get_mut(&key)) {
+            let is_news = kept.next_row < mark.next_row;
+            if is_news {
+                *kept = mark.clone();
+            }
             return if is_news { verdict } else { WatermarkVerdict::Known };
         }
         let kept = self.kept.entry(worker.clone()).or_default();
@@ -65,52 +76,84 @@ impl Watermarks {
             return WatermarkVerdict::TooMany;
         }
         *kept += 1;
-        self.jobs.entry(job.clone()).or_default().insert(key, *next_row);
+        self.jobs.entry(mark.job.clone()).or_default().insert(key, mark.clone());
         verdict
     }
 
     fn of_job(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
-        let mark = |((worker, branch), next_row): (&(WorkerId, u64), &u64)| {
-            (worker.clone(), JobMark { job: job.clone(), branch: *branch, next_row: *next_row })
-        };
+        let mark = |((worker, ..), mark): (&Source, &JobMark)| (worker.clone(), mark.clone());
         self.jobs.get(job).into_iter().flatten().map(mark).collect()
     }
 
     fn drop_known(&mut self, worker: &WorkerId, mark: &JobMark) {
-        let Some(rows) = self.jobs.get_mut(&mark.job) else { return };
-        let key = (worker.clone(), mark.branch);
-        if rows.get(&key).is_none_or(|next_row| *next_row > mark.next_row) {
+        let Some(marks) = self.jobs.get_mut(&mark.job) else { return };
+        let key = (worker.clone(), mark.nonce, mark.branch);
+        if marks.get(&key).is_none_or(|kept| kept.next_row > mark.next_row) {
             return;
         }
-        rows.remove(&key);
-        if rows.is_empty() {
+        marks.remove(&key);
+        if marks.is_empty() {
             self.jobs.remove(&mark.job);
         }
         if let Some(kept) = self.kept.get_mut(worker) {
             *kept -= 1;
         }
+        self.confirmed.insert(mark.job.clone(), mark.clone());
     }
 }
 
+/// What a worker's record says against the ledger.
+#[derive(Debug, Default)]
+pub struct HeardRecord {
+    /// The verdict on each watermark.
+    pub verdicts: Vec<WatermarkVerdict>,
+    /// Whether it proves for the first time that a later coordinator had this ledger.
+    pub has_new_epoch: bool,
+    /// Whether bindings do not wait for this worker any more, though it has more to report.
+    pub is_given_up: bool,
+}
+
 impl Cluster {
+    /// Takes in what a worker has on record of this ledger. What it has of another says nothing here. A worker that has
+    /// just registered (`is_new`) without a word of this ledger is waited for until its next message.
+    pub fn accept_record(
+        &mut self,
+        worker: &WorkerId,
+        record: &WorkerRecord,
+        is_new: bool,
+        now: Instant,
+    ) -> HeardRecord {
+        let WorkerRecord { ledger, highest_epoch, marks } = record;
+        if *ledger != Some(self.ledger) {
+            let is_given_up = self.long_reports.note(worker, is_new, now);
+            return HeardRecord { is_given_up, ..HeardRecord::default() };
+        }
+        HeardRecord {
+            has_new_epoch: self.accept_epoch(worker, *highest_epoch),
+            verdicts: self.accept_watermarks(worker, marks),
+            is_given_up: self.long_reports.note(worker, marks.len() >= MAX_MARKS_PER_MESSAGE, now),
+        }
+    }
+
     /// Keeps the watermarks that are not known to agree with the ledger. Returns the verdict on each.
-    pub fn accept_watermarks(&mut self, worker: &WorkerId, marks: &[JobMark]) -> Vec<WatermarkVerdict> {
+    fn accept_watermarks(&mut self, worker: &WorkerId, marks: &[JobMark]) -> Vec<WatermarkVerdict> {
         let accept = |mark: &JobMark| {
-            let verdict = match self.jobs.get(&mark.job) {
+            let view = self.jobs.get(&mark.job);
+            let verdict = match view {
+                _ if self.watermarks.confirmed.get(&mark.job) == Some(mark) => WatermarkVerdict::Known,
                 None if mark.branch == 0 && mark.next_row == 0 => WatermarkVerdict::Known,
-                None => WatermarkVerdict::ToCheck,
+                // The ledger has lost a job that it had: none is ever removed from it.
+                None => WatermarkVerdict::Above,
                 Some(view) => judge(mark, view),
             };
-            let view = self.jobs.get(&mark.job);
-            let is_real = view.is_some_and(|view| mark.branch <= view.record.branch);
             if verdict == WatermarkVerdict::Known {
                 return verdict;
             }
+            let is_real =
+                view.is_some_and(|view| view.record.nonce == mark.nonce && mark.branch <= view.record.branch);
             self.watermarks.keep(worker, mark, verdict, is_real)
         };
-        let verdicts = marks.iter().map(accept).collect();
-        self.members.set_reporting(worker, marks.len() >= MAX_MARKS_PER_MESSAGE);
-        verdicts
+        marks.iter().map(accept).collect()
     }
 
     /// Returns how long to wait before rows of the job are bound or a branch of it is opened. This process may have
@@ -124,13 +167,21 @@ impl Cluster {
         let until = owners.filter_map(|owner| self.members.awaited_until(owner)).max();
         let until = until.max(self.members.grace_until());
         let wait = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        let wait = if self.members.is_any_reporting(now) { wait.max(NEXT_MESSAGE_WAIT) } else { wait };
+        let is_any_reporting =
+            self.long_reports.waited_for(now).any(|worker| self.members.live(worker, now).is_some());
+        let wait = if is_any_reporting { wait.max(NEXT_MESSAGE_WAIT) } else { wait };
         (wait > Duration::ZERO).then_some(wait)
     }
 
     /// Returns the watermarks that the ledger must be compared with before anything is bound, with who reported them.
     pub fn watermarks_to_check(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
         self.watermarks.of_job(job)
+    }
+
+    /// Returns the jobs of which watermarks are to be compared with the ledger, and that go on.
+    pub fn jobs_to_check(&self) -> Vec<JobId> {
+        let is_open = |job: &&JobId| self.jobs.contains_key(*job) && !self.is_stopped(job);
+        self.watermarks.jobs().filter(is_open).cloned().collect()
     }
 
     /// Drops watermarks that the ledger agrees with.
@@ -160,22 +211,26 @@ impl Cluster {
 pub fn for_release(marks: &[(WorkerId, JobMark)]) -> Vec<Watermark<String>> {
     let watermark = |(worker, mark): &(WorkerId, JobMark)| Watermark {
         witness: format!("worker {worker}"),
+        nonce: mark.nonce,
         branch: mark.branch,
         next_row: mark.next_row,
+        commitment: mark.commitment,
     };
     marks.iter().map(watermark).collect()
 }
 
 fn judge(mark: &JobMark, view: &JobView) -> WatermarkVerdict {
-    let JobRecord { branch, state, .. } = &view.record;
+    let JobRecord { branch, state, nonce, .. } = &view.record;
     // Nothing more is bound of a destroyed job, nor of another of its name.
     if *state == JobState::Destroyed {
         return WatermarkVerdict::Known;
     }
     match mark.branch.cmp(branch) {
-        Ordering::Less if mark.next_row == 0 => WatermarkVerdict::Known,
-        Ordering::Less => WatermarkVerdict::ToCheck,
-        Ordering::Equal if mark.next_row <= view.bound.next_row => WatermarkVerdict::Known,
-        _ => WatermarkVerdict::Above,
+        _ if mark.nonce != *nonce => WatermarkVerdict::Above,
+        Ordering::Greater => WatermarkVerdict::Above,
+        Ordering::Equal if mark.next_row > view.bound.next_row => WatermarkVerdict::Above,
+        _ if mark.next_row == 0 => WatermarkVerdict::Known,
+        // As far as the ledger knows rows, they may be bound to other commitments.
+        _ => WatermarkVerdict::ToCheck,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto::model::JobMark;
+use proto::model::WorkerRecord;
 use proto::pb::{self, workers_server::Workers};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tonic::{Request, Response, Status};
@@ -25,16 +25,16 @@ impl WorkersService {
         let reports = |leases: Vec<pb::LeaseStatus>| -> Result<Vec<_>> {
             leases.into_iter().map(LeaseReport::try_from).collect()
         };
-        let marks: Result<Vec<_>> = request.marks.into_iter().map(JobMark::try_from).collect();
+        let record = WorkerRecord::read(&request.ledger_id, request.highest_epoch, request.marks);
         let heartbeat = Heartbeat {
             leases: reports(request.leases)?,
             standbys: reports(request.standbys)?,
             is_leaving: request.leaving,
             rate: request.bytes_per_second,
         };
-        let marks = marks?;
+        let record = record?;
         let reply = self.0.heartbeat(&worker, incarnation, &heartbeat)?;
-        self.0.accept_watermarks(&worker, &marks);
+        self.0.accept_record(&worker, &record);
         Ok(pb::HeartbeatResponse {
             coordinator_epoch: self.0.epoch(),
             grants: reply.leases.into_iter().map(Into::into).collect(),

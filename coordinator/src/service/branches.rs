@@ -23,6 +23,7 @@ impl Coordinator {
         // A branch opened on an outdated ledger would hide rows of the branch before that this ledger does not know.
         self.wait_out_grace_period(&job).await;
         let _change = self.lock_changes().await;
+        self.check_not_contradicted(&job).await?;
         let marks = self.cluster().watermarks_to_check(&job);
         let name = job.clone();
         let nonce = rng::nonce().map_err(ServiceError::internal)?;
@@ -33,7 +34,8 @@ impl Coordinator {
                 let bound = ledger.binding_summary(&name, opened.job.branch)?;
                 Ok((opened, bound))
             })
-            .await?;
+            .await
+            .inspect_err(|error| self.stop_if_behind(&job, error))?;
         self.cluster().confirm_watermarks(&marks);
         if opened.newly {
             let lineage = &opened.job.lineage;

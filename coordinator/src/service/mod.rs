@@ -5,6 +5,7 @@ mod jobs;
 mod noise;
 mod reshard;
 mod shards;
+mod watermarks;
 mod workers;
 
 pub use workers::Heartbeat;

@@ -57,10 +57,13 @@ impl Coordinator {
         let rows = bind.rows;
         let release_authority = self.release_authority().clone();
         self.wait_out_grace_period(&job).await;
+        self.check_not_contradicted(&job).await?;
         let marks = self.cluster().watermarks_to_check(&job);
         let to_check = for_release(&marks);
-        let released =
-            self.with_ledger(move |ledger| release_authority.release(ledger, &bind, &to_check)).await?;
+        let released = self
+            .with_ledger(move |ledger| release_authority.release(ledger, &bind, &to_check))
+            .await
+            .inspect_err(|error| self.stop_if_behind(&job, error))?;
         counter!(ROWS_BOUND).increment(released.newly);
         let mut cluster = self.cluster();
         cluster.confirm_watermarks(&marks);

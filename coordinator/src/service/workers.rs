@@ -1,17 +1,12 @@
-//! Registration, heartbeats, draining and watermarks of workers.
+//! Registration, heartbeats and draining of workers.
 
-use std::time::Duration;
+use proto::model::{LeaseGrant, Register};
+use proto::{Incarnation, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
+use tokio::time::Instant;
+use tracing::info;
 
-use proto::model::{JobMark, LeaseGrant, Register};
-use proto::{Incarnation, JobId, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
-use tokio::time::{Instant, sleep};
-use tracing::{error, info};
-
-use crate::cluster::{LeaseReport, WatermarkVerdict};
+use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
-
-/// The longest time between two looks, in a grace period, at which owners have come back.
-const GRACE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A worker's heartbeat.
 #[derive(Clone, Debug, Default)]
@@ -38,12 +33,10 @@ impl Coordinator {
     /// Registers a worker. Fails if its versions differ or another process holds its name.
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
         check_versions(&request)?;
-        let Register { worker, endpoint, local, incarnation, marks, draining, place, .. } = request;
-        // Before its leases count as reported, so that nothing is bound before its watermarks are known.
-        self.accept_watermarks(&worker, &marks);
-        {
+        let Register { worker, endpoint, local, incarnation, record, draining, place, .. } = request;
+        let now = Instant::now();
+        let (ledger, heard) = {
             let mut cluster = self.cluster();
-            let now = Instant::now();
             if cluster.members.register(now, &worker, endpoint.clone(), local, incarnation)? {
                 cluster.reset_readiness(&worker);
             }
@@ -51,13 +44,19 @@ impl Coordinator {
                 member.place = place;
                 member.is_draining = draining;
             }
+            // Under one lock with the registration: nothing is bound before what the worker knows is heard.
+            (cluster.ledger(), cluster.accept_record(&worker, &record, true, now))
+        };
+        self.report_heard(&worker, &record, &heard);
+        if record.ledger == Some(ledger) {
+            info!(%worker, endpoint, "worker registered");
         }
-        info!(%worker, endpoint, "worker registered");
         self.trigger_reconcile();
         Ok(pb::RegisterResponse {
             coordinator_epoch: self.epoch(),
             heartbeat_ms: self.settings().heartbeat.as_millis() as u64,
             lease_ttl_ms: self.lease_ttl().as_millis() as u64,
+            ledger_id: ledger.as_bytes().to_vec(),
         })
     }
 
@@ -101,37 +100,9 @@ impl Coordinator {
         Ok(left)
     }
 
-    /// Takes in the watermarks that a worker keeps on its own disk. Logs at most one line of each kind, whatever it
-    /// reports.
-    pub fn accept_watermarks(&self, worker: &WorkerId, marks: &[JobMark]) {
-        let verdicts = self.cluster().accept_watermarks(worker, marks);
-        for (kind, message) in [
-            (WatermarkVerdict::Above, "this worker has released more than the ledger knows"),
-            (
-                WatermarkVerdict::TooMany,
-                "this worker reports more jobs than there is room for: not all are kept",
-            ),
-        ] {
-            let mut of_kind = marks.iter().zip(&verdicts).filter(|(_, verdict)| **verdict == kind);
-            if let Some((JobMark { job, branch, next_row }, _)) = of_kind.next() {
-                error!(%worker, %job, branch, next_row, and_more = of_kind.count(), "{message}");
-            }
-        }
-    }
-
-    /// Waits until every live worker has reported what it released, or has had the time to.
-    pub async fn wait_out_grace_period(&self, job: &JobId) {
-        loop {
-            let wait = self.cluster().grace_left(job, Instant::now());
-            let Some(wait) = wait else { return };
-            // An owner may come back earlier.
-            sleep(wait.min(GRACE_POLL_INTERVAL)).await;
-        }
-    }
-
     /// Removes a worker that leaves.
     pub fn deregister(&self, worker: &WorkerId, incarnation: Incarnation) {
-        if self.cluster().deregister(worker, incarnation) {
+        if self.cluster().deregister(worker, incarnation, Instant::now()) {
             info!(%worker, "worker left");
             self.trigger_reconcile();
         }

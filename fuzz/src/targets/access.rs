@@ -74,7 +74,14 @@ fn branch_seeds() -> Vec<Vec<u8>> {
 }
 
 fn mark_seeds() -> Vec<Vec<u8>> {
-    vec![pb::JobMark { job: "job-1".into(), branch: 1, next_row: 7 }.encode_to_vec()]
+    let mark = pb::JobMark {
+        job: "job-1".into(),
+        branch: 1,
+        next_row: 7,
+        job_nonce: vec![3; 32],
+        commitment: vec![1; 33],
+    };
+    vec![mark.encode_to_vec()]
 }
 
 fn identity_seeds() -> Vec<Vec<u8>> {

@@ -195,6 +195,7 @@ fn grant() -> Vec<Vec<u8>> {
         next_row: 4,
         store_url: "file:///x".into(),
         pieces: vec![pb_piece()],
+        ledger_id: vec![4; 32],
     };
     vec![grant.encode_to_vec()]
 }

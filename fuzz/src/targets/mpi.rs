@@ -1,9 +1,9 @@
 //! Messages between the ranks of an MPI launch. Reading them needs no MPI library.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use noise_worker::release_log::{ReleaseLog, ReleasedRow};
-use proto::{Commitment, JobId, RowRange, ServiceError};
+use proto::{Commitment, JobId, Nonce, RowRange, ServiceError, model::JobIdentity};
 use rustle_mpi::{
     handshake::{self, Handshake, Role},
     launch_options::{self, LaunchOptions},
@@ -159,36 +159,66 @@ fn tiles(dimension: u64, count: usize) -> bool {
     true
 }
 
+/// The job of the seed's ledger.
+fn identity() -> Option<JobIdentity> {
+    let job = job()?;
+    let nonce = LEDGER.job(&job).expect("a ledger that is read")?.nonce;
+    Some(JobIdentity { ledger: LEDGER.id().expect("a ledger that is read"), nonce, job })
+}
+
 fn watermark_seeds() -> Vec<Vec<u8>> {
     let marks = Arc::new(ReleaseLog::open(None).expect("a record in memory"));
-    let Some(job) = job() else { return Vec::new() };
-    let released = |branch, row| ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
+    let Some(job) = identity() else { return Vec::new() };
+    let bound = |branch, row: u64| {
+        let bound = LEDGER.bindings(&job.job, branch, row..row + 1).expect("a ledger that is read");
+        let commitment = bound.first().map_or(Commitment::of_text("a"), |(_, commitment)| *commitment);
+        ReleasedRow { branch, row, commitment }
+    };
+    let elsewhere = JobIdentity { ledger: Nonce::from_bytes([7; 32]), ..job.clone() };
     let recorded = async {
-        marks.clone().record(job.clone(), 0, vec![released(0, 1), released(0, 2)]).await?;
-        marks.clone().record(job.clone(), 1, vec![released(1, 3)]).await
+        marks.clone().record(job.clone(), 0, vec![bound(0, 1), bound(0, 2)]).await?;
+        marks.clone().record(job.clone(), 1, vec![bound(1, 3)]).await?;
+        marks.clone().record(elsewhere, 4, vec![bound(4, 9)]).await
     };
     runtime().block_on(recorded).expect("a written record");
-    vec![WatermarkSender::new(&marks, &job).next_part().to_vec()]
+    vec![WatermarkSender::new(&marks, &job.job).next_part().to_vec()]
 }
 
 /// A launch resumes only if the ledger has everything that a plain reading finds.
 fn watermarks(bytes: &[u8]) -> String {
     let part: Part = sized(bytes);
-    let words: Vec<u64> = part.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    let left = words[0];
-    let most = words.len() as u64 / 2 - 1;
-    let mut marks = words[2..].as_chunks::<2>().0.iter().take(left.min(most) as usize);
-    let Some(job) = job() else { return String::new() };
+    let Some(job) = identity() else { return String::new() };
+    let left = u64::from_le_bytes(sized(&part[..8]));
+    let found = part[8..].chunks_exact(120);
+    let most = found.len() as u64;
     let mut watermarks = Watermarks::default();
     assert_eq!(watermarks.take([(0, part)]), left > most, "of {left} marks");
-    let has = |[branch, next_row]: &[u64; 2]| match branch {
+    // Of each branch the first mark of the highest row counts.
+    let mut highest: BTreeMap<(&[u8], &[u8], u64), (u64, &[u8])> = BTreeMap::new();
+    for mark in found.take(left.min(most) as usize) {
+        let [branch, next_row] = [0, 8].map(|at| u64::from_le_bytes(sized(&mark[at..at + 8])));
+        let kept =
+            highest.entry((&mark[16..48], &mark[48..80], branch)).or_insert((next_row, &mark[80..113]));
+        if next_row > kept.0 {
+            *kept = (next_row, &mark[80..113]);
+        }
+    }
+    let has = |(&(_, nonce, branch), &(next_row, commitment)): (&(&[u8], &[u8], u64), &(u64, &[u8]))| {
         // The two branches of the ledger in the seed.
-        0 => *next_row <= 3,
-        1 => *next_row <= 4,
-        _ => false,
+        let is_known = nonce == job.nonce.as_bytes()
+            && match branch {
+                0 => next_row <= 3,
+                1 => next_row <= 4,
+                _ => false,
+            };
+        let bound = next_row.checked_sub(1).filter(|_| is_known).map(|row| {
+            let bound = LEDGER.bindings(&job.job, branch, row..next_row).expect("a ledger that is read");
+            bound.first().map(|(_, commitment)| *commitment)
+        });
+        is_known && bound.is_none_or(|bound| bound == Commitment::try_from(commitment).ok())
     };
-    let all = marks.all(has);
-    let known = watermarks.check_against(&LEDGER, &job);
+    let all = highest.iter().filter(|((ledger, ..), _)| *ledger == job.ledger.as_bytes()).all(has);
+    let known = watermarks.check_against(&LEDGER, &job.job);
     assert_eq!(known.is_ok(), all, "{known:?}");
     outcome(known)
 }

@@ -3,7 +3,10 @@
 use std::{fs, path::Path, sync::Arc};
 
 use noise_worker::release_log::{ReleaseLog, ReleasedRow};
-use proto::{Commitment, JobId, model::JobMark};
+use proto::{
+    Commitment, JobId, Nonce,
+    model::{JobIdentity, JobMark},
+};
 use sha2::{Digest, Sha256};
 
 use super::files::{folder, runtime, without};
@@ -20,13 +23,19 @@ fn seeds() -> Vec<Vec<u8>> {
     let folder = folder();
     let marks = Arc::new(ReleaseLog::open(Some(folder.path())).expect("a new record"));
     let row = |branch, row, text| ReleasedRow { branch, row, commitment: Commitment::of_text(text) };
-    let job = |name| JobId::new(name).expect("a valid name");
+    let ledger = Nonce::from_bytes([1; 32]);
+    let job = |name| JobIdentity {
+        ledger,
+        nonce: Nonce::from_bytes([2; 32]),
+        job: JobId::new(name).expect("a valid name"),
+    };
+    let other = JobIdentity { nonce: Nonce::from_bytes([3; 32]), ..job("j2") };
     let noted = async {
-        marks.observe_epoch(5).await?;
+        marks.observe_epoch(ledger, 5).await?;
         marks.clone().record(job("job-1"), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await?;
-        marks.observe(6, vec![(job("job-1"), 2)]).await?;
+        marks.observe(ledger, 6, vec![(job("job-1"), 2)]).await?;
         marks.clone().record(job("job-1"), 2, vec![row(2, 4, "c")]).await?;
-        marks.clone().record(job("j2"), 0, vec![row(0, 0, "a")]).await
+        marks.clone().record(other, 0, vec![row(0, 0, "a")]).await
     };
     runtime().block_on(noted).expect("a record that is written");
     let whole = fs::read(folder.path().join("released.log")).expect("its bytes");
@@ -43,7 +52,7 @@ fn chained(bytes: &[u8]) -> Vec<u8> {
             record.extend(line);
             continue;
         };
-        let said = Sha256::new().chain_update(b"rustle mark v1").chain_update(head);
+        let said = Sha256::new().chain_update(b"rustle mark v2").chain_update(head);
         head = said.chain_update(json).finalize().into();
         record.extend(format!("{} ", hex::encode(head)).bytes().chain(json.iter().copied()));
         record.push(b'\n');
@@ -51,10 +60,8 @@ fn chained(bytes: &[u8]) -> Vec<u8> {
     record
 }
 
-fn known(folder: &Path) -> anyhow::Result<Vec<JobMark>> {
-    let mut marks = ReleaseLog::open(Some(folder))?.all();
-    marks.sort_by(|one, two| one.job.cmp(&two.job));
-    Ok(marks)
+fn known(folder: &Path) -> anyhow::Result<Vec<(Nonce, JobMark)>> {
+    Ok(ReleaseLog::open(Some(folder))?.all())
 }
 
 /// A record is refused and left unchanged, or its first whole lines are kept and give the same record when opened again.

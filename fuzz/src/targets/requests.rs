@@ -40,10 +40,18 @@ fn heartbeat_seeds() -> Vec<Vec<u8>> {
         worker: "worker-1".into(),
         incarnation: vec![6; 16],
         leases: vec![lease(pb::LeaseState::Ready, 0.5), lease(pb::LeaseState::Failed, f64::NAN)],
-        marks: vec![pb::JobMark { job: "job-1".into(), branch: 1, next_row: 7 }],
+        marks: vec![pb::JobMark {
+            job: "job-1".into(),
+            branch: 1,
+            next_row: 7,
+            job_nonce: vec![3; 32],
+            commitment: vec![1; 33],
+        }],
         standbys: vec![lease(pb::LeaseState::Restoring, 1e300)],
         leaving: true,
         bytes_per_second: 1e9,
+        ledger_id: vec![4; 32],
+        highest_epoch: 3,
     };
     vec![request.encode_to_vec()]
 }

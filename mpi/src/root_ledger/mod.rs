@@ -12,6 +12,7 @@ use proto::{
     CheckpointRecord, Commitment, CoordinateRange, JobId, Result, RowRange, model::CheckpointPiece, pb,
 };
 use release::checkpoints::{CheckpointIds, expired};
+use release::grants::Lease;
 use release::job::define_with_ranges;
 
 use crate::{args::MpiArgs, watermark_exchange::Watermarks};
@@ -81,16 +82,10 @@ impl RootLedger {
         let checkpoints = self.ledger.checkpoints(&job.job)?;
         // Without a store there is nothing to read a checkpoint from.
         let readable = if self.has_store() { &checkpoints[..] } else { &[] };
-        let grant = |shard: ShardRecord| {
-            release::grants::grant(
-                job,
-                shard.shard,
-                shard.range,
-                shard.epoch,
-                next_row,
-                &self.store_url,
-                readable,
-            )
+        let ledger = self.ledger.id()?;
+        let grant = |ShardRecord { shard, range, epoch, .. }: ShardRecord| {
+            let lease = Lease { shard, range, epoch };
+            release::grants::grant(ledger, job, lease, next_row, &self.store_url, readable)
         };
         let shards = self.ledger.shards(&job.job)?;
         let grants = shards.into_iter().map(|shard| grant(shard).into()).collect();

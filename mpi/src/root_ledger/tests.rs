@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Command, FromArgMatches};
 use noise_worker::release_log::{ReleaseLog, ReleasedRow};
+use proto::model::JobIdentity;
 use tempfile::TempDir;
 
 use super::*;
@@ -71,10 +72,21 @@ impl Launch {
         RootLedger::open(&args, &plan(), &key(), &ranges.collect::<Vec<_>>(), &watermarks)
     }
 
-    /// The rank releases a row.
-    async fn release(&self, branch: u64, row: u64) {
-        let row = ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
-        self.log.clone().record(job(), branch, vec![row]).await.unwrap();
+    /// The job as the ledger has it, which no launch has open.
+    fn identity(&self, ledger: &str) -> JobIdentity {
+        let ledger = Ledger::open(&self.path(ledger)).unwrap();
+        let record = ledger.job(&job()).unwrap().unwrap();
+        JobIdentity { ledger: ledger.id().unwrap(), nonce: record.nonce, job: job() }
+    }
+
+    /// The rank releases a row of the ledger's job.
+    async fn release(&self, ledger: &str, branch: u64, row: u64) {
+        self.release_under(self.identity(ledger), branch, row, "a").await;
+    }
+
+    async fn release_under(&self, job: JobIdentity, branch: u64, row: u64, text: &str) {
+        let row = ReleasedRow { branch, row, commitment: Commitment::of_text(text) };
+        self.log.clone().record(job, branch, vec![row]).await.unwrap();
     }
 }
 
@@ -113,12 +125,12 @@ async fn an_old_ledger_is_found_by_a_branch_that_was_left() {
     bind(&root_ledger, 1..3);
     drop(root_ledger);
     for (branch, row) in [(0, 2), (1, 1), (1, 2)] {
-        launch.release(branch, row).await;
+        launch.release("old", branch, row).await;
         launch.open("old", 1, &[]).expect("the ledger knows that row");
     }
     let launch = Launch { log: Arc::new(ReleaseLog::open(None).unwrap()), ..launch };
     for (branch, row) in [(0, 4), (1, 2)] {
-        launch.release(branch, row).await;
+        launch.release("old", branch, row).await;
     }
     is_behind(
         launch.open("old", 1, &[]),
@@ -130,8 +142,22 @@ async fn an_old_ledger_is_found_by_a_branch_that_was_left() {
 async fn a_branch_that_the_ledger_does_not_know_is_missed() {
     let launch = Launch::new();
     bind(&launch.open("ledger", 1, &[]).unwrap(), 0..3);
-    launch.log.observe(1, vec![(job(), 2)]).await.unwrap();
+    let job = launch.identity("ledger");
+    launch.log.observe(job.ledger, 1, vec![(job, 2)]).await.unwrap();
     is_behind(launch.open("ledger", 1, &[]), &["knows branch 0 up to row 3", "seen branch 2 up to row 0"]);
+}
+
+/// The old copy has bound as many rows since, under other commitments: the heights agree.
+#[tokio::test]
+async fn a_ledger_that_bound_the_rows_anew_is_found_and_one_of_another_id_is_not_meant() {
+    let launch = Launch::new();
+    bind(&launch.open("ledger", 1, &[]).unwrap(), 0..3);
+    let job = launch.identity("ledger");
+    let elsewhere = JobIdentity { ledger: proto::Nonce::from_bytes([9; 32]), ..job.clone() };
+    launch.release_under(elsewhere, 7, 500, "b").await;
+    launch.open("ledger", 1, &[]).expect("that was another ledger");
+    launch.release_under(job, 0, 2, "b").await;
+    is_behind(launch.open("ledger", 1, &[]), &["rank 3", "row 2 of branch 0 under the commitment"]);
 }
 
 #[tokio::test]
@@ -141,7 +167,7 @@ async fn a_launch_that_is_refused_leaves_the_ledger_as_it_was() {
     let before = contents(launch.path("ledger"));
     assert!(launch.open("ledger", 2, &["--checkpoint-url", "nowhere://x"]).is_err());
     assert_eq!(contents(launch.path("ledger")), before, "nowhere to put checkpoints");
-    launch.release(0, 3).await;
+    launch.release("ledger", 0, 3).await;
     is_behind(launch.open("ledger", 2, &[]), &["seen branch 0 up to row 4"]);
     assert_eq!(contents(launch.path("ledger")), before);
     assert_eq!(next_epoch(launch.path("ledger")), 2, "after that of the one launch that began");

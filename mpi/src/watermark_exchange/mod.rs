@@ -1,71 +1,105 @@
 //! The rows of the job that the noise ranks have released, exchanged before the first noise rank opens the ledger: for
-//! every branch of which a row has left, how far. A ledger that is an old copy, even in a branch that the job has left
-//! since, is refused before anything is written to it.
+//! every branch of which a row has left, how far, and under which commitment. A ledger that is an old copy, even in a branch
+//! that the job has left since, is refused before anything is written to it.
+//!
+//! Ranks do not know which ledger it will be. They send what they have of every ledger that had a job of this name, and the
+//! first noise rank passes over what is of another ledger than its own.
 
 use std::{collections::BTreeMap, vec};
 
 use ledger::{Ledger, LedgerError};
 use noise_worker::release_log::ReleaseLog;
-use proto::JobId;
+use proto::{Commitment, JobId, Nonce, model::JobMark};
 use release::watermarks::{UnknownJob, Watermark, check_not_stale};
 
 use crate::Rank;
 
 /// The version of this exchange, which noise ranks compare in the handshake.
-pub const EXCHANGE_VERSION: u32 = 1;
+pub const EXCHANGE_VERSION: u32 = 2;
+
+/// Bytes of one mark: branch and next row, little-endian, the ids of the ledger and the job, and the commitment, whose
+/// first byte is 0 where there is none. Then zeros.
+const MARK_BYTES: usize = 120;
 
 /// Marks in one part. Every rank receives the parts of all others at once; a job of more branches takes more parts.
-const MARKS_PER_PART: usize = 255;
+const MARKS_PER_PART: usize = 33;
 
-/// A part as it is sent: the number of marks still to come with those of this part, then the marks, each a branch and its
-/// next row. In words of 8 bytes, little-endian, of which the second is 0.
-pub type Part = [u8; 16 * (1 + MARKS_PER_PART)];
+/// A part as it is sent: the number of marks still to come with those of this part, in 8 bytes little-endian, then the
+/// marks.
+pub type Part = [u8; 8 + MARK_BYTES * MARKS_PER_PART];
+
+/// A branch of a job in a ledger: the ids of ledger and job, and its number.
+type Branch = (Nonce, Nonce, u64);
+
+/// The highest release of a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Release {
+    next_row: u64,
+    commitment: Option<Commitment>,
+}
+
+fn encoded(ledger: &Nonce, mark: &JobMark) -> [u8; MARK_BYTES] {
+    let mut bytes = [0; MARK_BYTES];
+    bytes[..8].copy_from_slice(&mark.branch.to_le_bytes());
+    bytes[8..16].copy_from_slice(&mark.next_row.to_le_bytes());
+    bytes[16..48].copy_from_slice(ledger.as_bytes());
+    bytes[48..80].copy_from_slice(mark.nonce.as_bytes());
+    if let Some(commitment) = mark.commitment {
+        bytes[80..80 + Commitment::BYTES].copy_from_slice(&commitment.to_bytes());
+    }
+    bytes
+}
+
+/// Reads a mark. What is no commitment reads as none, which no row is bound to.
+fn decoded(bytes: &[u8; MARK_BYTES]) -> (Branch, Release) {
+    let [branch, next_row] = [0, 8].map(|at| u64::from_le_bytes(array(bytes, at)));
+    let [ledger, nonce] = [16, 48].map(|at| Nonce::from_bytes(array(bytes, at)));
+    let commitment = Commitment::try_from(&bytes[80..80 + Commitment::BYTES]).ok();
+    ((ledger, nonce, branch), Release { next_row, commitment })
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|offset| bytes[at + offset])
+}
 
 /// One rank's marks, sent part by part.
-pub struct WatermarkSender(vec::IntoIter<(u64, u64)>);
+pub struct WatermarkSender(vec::IntoIter<(Nonce, JobMark)>);
 
 impl WatermarkSender {
-    /// Reads the marks of a job from this rank's own log.
+    /// Reads the marks of a job from this rank's own log, of whichever ledger.
     pub fn new(log: &ReleaseLog, job: &JobId) -> Self {
-        let of_job = log.all().into_iter().filter(|mark| mark.job == *job);
-        let marks: Vec<_> = of_job.map(|mark| (mark.branch, mark.next_row)).collect();
-        Self(marks.into_iter())
+        let of_job = log.all().into_iter().filter(|(_, mark)| mark.job == *job);
+        Self(of_job.collect::<Vec<_>>().into_iter())
     }
 
     /// Returns the next part, which is empty once all marks are sent: other ranks may have more.
     pub fn next_part(&mut self) -> Part {
-        let left = self.0.len() as u64;
-        let marks = self.0.by_ref().take(MARKS_PER_PART);
         let mut part = [0; _];
-        for (to, (first, second)) in chunks_mut(&mut part).zip([(left, 0)].into_iter().chain(marks)) {
-            to[..8].copy_from_slice(&first.to_le_bytes());
-            to[8..].copy_from_slice(&second.to_le_bytes());
+        let (left, marks) = part.split_at_mut(8);
+        left.copy_from_slice(&(self.0.len() as u64).to_le_bytes());
+        for (to, (ledger, mark)) in marks.as_chunks_mut::<MARK_BYTES>().0.iter_mut().zip(&mut self.0) {
+            *to = encoded(&ledger, &mark);
         }
         part
     }
 }
 
-fn chunks_mut(part: &mut Part) -> impl Iterator<Item = &mut [u8; 16]> {
-    part.as_chunks_mut().0.iter_mut()
-}
-
-/// The highest next row that any rank has of each branch, and the rank that has it.
+/// The highest release that any rank has of each branch, and the rank that has it.
 #[derive(Default)]
-pub struct Watermarks(BTreeMap<u64, (u64, Rank)>);
+pub struct Watermarks(BTreeMap<Branch, (Release, Rank)>);
 
 impl Watermarks {
     /// Takes one part of each noise rank. Returns whether any of them has more to send.
     pub fn take(&mut self, parts: impl IntoIterator<Item = (Rank, Part)>) -> bool {
         let mut has_more = false;
         for (rank, part) in parts {
-            let words = part.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-            let words: Vec<u64> = words.collect();
-            let left = words[0];
-            let marks = words[2..].as_chunks::<2>().0;
-            for &[branch, next_row] in marks.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-                let highest = self.0.entry(branch).or_insert((next_row, rank));
-                if next_row > highest.0 {
-                    *highest = (next_row, rank);
+            let left = u64::from_le_bytes(array(&part, 0));
+            let marks = part[8..].as_chunks::<MARK_BYTES>().0;
+            for bytes in marks.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+                let (branch, release) = decoded(bytes);
+                let highest = self.0.entry(branch).or_insert((release, rank));
+                if release.next_row > highest.0.next_row {
+                    *highest = (release, rank);
                 }
             }
             has_more |= left > MARKS_PER_PART as u64;
@@ -73,15 +107,19 @@ impl Watermarks {
         has_more
     }
 
-    /// Checks that the ledger has every row that a rank has released, and every branch. Writes nothing. Fails with
-    /// [`LedgerError::Behind`] where it does not.
+    /// Checks that the ledger has every row that a rank has released under it, to the same commitment, and every branch.
+    /// Writes nothing. Fails with [`LedgerError::Behind`] where it does not.
     pub fn check_against(&self, ledger: &Ledger, job: &JobId) -> Result<(), LedgerError> {
-        let watermark = |(&branch, &(next_row, rank)): (&u64, &(u64, Rank))| Watermark {
+        let id = ledger.id()?;
+        let of_ledger = self.0.iter().filter(|((of, ..), _)| *of == id);
+        let watermark = |(&(_, nonce, branch), &(release, rank)): (&Branch, &(Release, Rank))| Watermark {
             witness: format!("rank {rank}"),
+            nonce,
             branch,
-            next_row,
+            next_row: release.next_row,
+            commitment: release.commitment,
         };
-        let watermarks: Vec<_> = self.0.iter().map(watermark).collect();
+        let watermarks: Vec<_> = of_ledger.map(watermark).collect();
         // The launch would create the job anew in a ledger that has lost it.
         check_not_stale(ledger, job, &watermarks, UnknownJob::Refuse)
     }

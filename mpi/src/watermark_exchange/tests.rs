@@ -1,17 +1,30 @@
 use std::sync::Arc;
 
 use noise_worker::release_log::ReleasedRow;
-use proto::Commitment;
+use proto::model::JobIdentity;
 
 use super::*;
+
+const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
+const NONCE: Nonce = Nonce::from_bytes([2; 32]);
 
 fn job(name: &str) -> JobId {
     JobId::new(name).unwrap()
 }
 
 async fn release(log: &Arc<ReleaseLog>, job: &JobId, branch: u64, row: u64) {
-    let released = ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
-    log.clone().record(job.clone(), branch, vec![released]).await.unwrap();
+    let nonce = if job.as_str() == "j" { NONCE } else { Nonce::from_bytes([3; 32]) };
+    let job = JobIdentity { ledger: LEDGER, nonce, job: job.clone() };
+    let released = ReleasedRow { branch, row, commitment: Commitment::of_text(&format!("step {row}")) };
+    log.clone().record(job, branch, vec![released]).await.unwrap();
+}
+
+fn of_branch(watermarks: &Watermarks, branch: u64) -> (Release, Rank) {
+    watermarks.0[&(LEDGER, NONCE, branch)]
+}
+
+fn up_to(next_row: u64) -> Release {
+    Release { next_row, commitment: Some(Commitment::of_text(&format!("step {}", next_row - 1))) }
 }
 
 /// Returns the marks that the ranks of a launch exchange, and the number of parts.
@@ -34,7 +47,9 @@ async fn every_branch_is_reported_and_the_highest_row_of_each_is_kept() {
     }
     release(&one, &job("another"), 9, 100).await;
     let (watermarks, parts) = exchange(&[(3, &one), (4, &other)], &job("j"));
-    assert_eq!((watermarks.0, parts), (BTreeMap::from([(0, (8, 3)), (1, (5, 4))]), 1));
+    assert_eq!((watermarks.0.len(), parts), (2, 1));
+    assert_eq!(of_branch(&watermarks, 0), (up_to(8), 3));
+    assert_eq!(of_branch(&watermarks, 1), (up_to(5), 4));
 }
 
 #[tokio::test]
@@ -50,7 +65,8 @@ async fn a_record_of_any_size_is_reported_to_its_end() {
         release(&short, &job("j"), 0, 1_000).await;
         let (watermarks, taken) = exchange(&[(0, &short), (1, &long)], &job("j"));
         assert_eq!((watermarks.0.len() as u64, taken), (count, parts));
-        assert_eq!((watermarks.0[&0], watermarks.0[&(count - 1)]), ((1_001, 0), (count, 1)));
+        assert_eq!(of_branch(&watermarks, 0), (up_to(1_001), 0));
+        assert_eq!(of_branch(&watermarks, count - 1), (up_to(count), 1));
     }
     let empty = ReleaseLog::open(None).unwrap();
     assert!(exchange(&[(0, &empty)], &job("j")).0.0.is_empty());

@@ -2,6 +2,7 @@
 //! A worker that shuts down keeps sending them, up to a deadline, until others have taken over what it serves.
 
 pub mod coordinator_client;
+mod drain_control;
 
 use std::{
     sync::{
@@ -13,8 +14,9 @@ use std::{
 
 use node::{net::backoff::Backoff, process::readiness::Readiness};
 use proto::{
-    Incarnation, JobId, MAX_MARKS_PER_MESSAGE, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
-    model::{LeaseGrant, LocalAccess, WorkerPlace},
+    Incarnation, JobId, MAX_MARKS_PER_MESSAGE, Nonce, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError,
+    WorkerId,
+    model::{LeaseGrant, LocalAccess, WorkerPlace, WorkerRecord},
     pb,
 };
 use tokio::time::Instant;
@@ -25,6 +27,7 @@ use crate::{
     token_verifier::TokenVerifier,
 };
 use coordinator_client::Client;
+pub use drain_control::DrainControl;
 
 /// This worker as it registers with the coordinator.
 #[derive(Clone, Debug)]
@@ -35,28 +38,6 @@ pub struct Member {
     /// The access of processes on this host, where it is not `endpoint`.
     pub local: Option<LocalAccess>,
     pub place: WorkerPlace,
-}
-
-/// The settings of a worker's shutdown.
-#[derive(Debug)]
-pub struct DrainControl {
-    /// Cancelled when the worker is to shut down.
-    pub shutdown: CancellationToken,
-    /// The time that other workers may take to take over its shards.
-    pub deadline: Duration,
-    /// Cancelled when nothing more may be served.
-    pub refusing: CancellationToken,
-}
-
-impl DrainControl {
-    /// Returns after shutdown: at once where there is nothing to hand over, else at the deadline.
-    async fn deadline_passed(&self, leases: &Leases) {
-        self.shutdown.cancelled().await;
-        if !leases.is_empty() {
-            tokio::time::sleep(self.deadline).await;
-            tracing::warn!(deadline = ?self.deadline, "leaving with shards that no other worker has taken over in time");
-        }
-    }
 }
 
 /// Why a session ended.
@@ -142,17 +123,17 @@ async fn session(
     readiness: &Readiness,
     backoff: &mut Backoff,
 ) -> SessionEnd {
-    let terms = match register(&mut client, context).await {
-        Ok(terms) => terms,
+    let session = match register(&mut client, context).await {
+        Ok(session) => session,
         Err(error) => return SessionEnd::Failed(error),
     };
-    let every = Duration::from_millis(terms.heartbeat_ms);
-    let ttl = Duration::from_millis(terms.lease_ttl_ms);
+    let ttl = session.ttl;
+    let mut newest_ms = 0;
     loop {
         let began = Instant::now();
         let is_leaving = shutdown.is_cancelled();
-        let outcome = match tokio::time::timeout(ttl, heartbeat(&mut client, context, is_leaving, ttl)).await
-        {
+        let answered = heartbeat(&mut client, context, is_leaving, &session);
+        let outcome = match tokio::time::timeout(ttl, answered).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => return SessionEnd::Failed(error),
             Err(_) => {
@@ -160,6 +141,12 @@ async fn session(
                 return SessionEnd::Failed(ServiceError::Unavailable { what });
             }
         };
+        // Its clock never jumps: this is its memory of earlier, restored with the machine. It must hear everything again.
+        if outcome.coordinator_ms < newest_ms {
+            let what = "the coordinator as it was (its clock has gone back)".to_owned();
+            return SessionEnd::Failed(ServiceError::Unavailable { what });
+        }
+        newest_ms = outcome.coordinator_ms;
         if is_leaving && outcome.may_leave {
             return SessionEnd::MayLeave;
         }
@@ -177,34 +164,66 @@ async fn session(
         tokio::select! {
             biased;
             () = shutdown.cancelled(), if !is_leaving => {}
-            () = tokio::time::sleep(every.saturating_sub(began.elapsed())) => {}
+            () = tokio::time::sleep(session.heartbeat.saturating_sub(began.elapsed())) => {}
         }
     }
 }
 
-async fn register(client: &mut Client, context: SessionContext<'_>) -> Result<pb::RegisterResponse> {
-    let SessionContext { member, leases, draining, .. } = context;
+/// What a registration settled: the coordinator's ledger, and its terms.
+struct Session {
+    ledger: Nonce,
+    heartbeat: Duration,
+    ttl: Duration,
+}
+
+/// The registrations after which a coordinator's ledger should be known: one more than it takes where it changes once.
+const MAX_REGISTRATIONS: usize = 3;
+
+/// Registers, with all that is on record of the coordinator's ledger. Where that is not the one that this worker expected,
+/// it learns so, and registers again.
+async fn register(client: &mut Client, context: SessionContext<'_>) -> Result<Session> {
+    let SessionContext { member, leases, .. } = context;
+    let log = &leases.release_log;
+    log.forget_reported();
+    let mut ledger = log.latest_ledger();
+    for _ in 0..MAX_REGISTRATIONS {
+        let record = ledger.map(|ledger| log.unreported(ledger)).unwrap_or_default();
+        let terms = client.register(registration(context, &record)).await?.into_inner();
+        let of_coordinator = Nonce::from_slice("ledger_id", &terms.ledger_id)?;
+        if ledger != Some(of_coordinator) {
+            ledger = Some(of_coordinator);
+            continue;
+        }
+        log.mark_reported(&record);
+        log.observe_epoch(of_coordinator, terms.coordinator_epoch).await?;
+        tracing::info!(worker = %member.worker, coordinator_epoch = terms.coordinator_epoch, "registered");
+        return Ok(Session {
+            ledger: of_coordinator,
+            heartbeat: Duration::from_millis(terms.heartbeat_ms),
+            ttl: Duration::from_millis(terms.lease_ttl_ms),
+        });
+    }
+    Err(ServiceError::Unavailable { what: "the coordinator (its ledger changes with every answer)".into() })
+}
+
+fn registration(context: SessionContext<'_>, record: &WorkerRecord) -> pb::RegisterRequest {
+    let SessionContext { member, draining, .. } = context;
     let WorkerPlace { host, labels, memory_bytes } = member.place.clone();
-    leases.release_log.forget_reported();
-    let marks = leases.release_log.unreported();
-    let request = pb::RegisterRequest {
+    pb::RegisterRequest {
         worker: member.worker.to_string(),
         endpoint: member.endpoint.clone(),
         local: member.local.clone().map(Into::into),
         protocol_version: PROTOCOL_VERSION,
         stream_version: noise_kernel::STREAM_VERSION,
         incarnation: member.incarnation.0.to_vec(),
-        marks: marks.iter().cloned().map(Into::into).collect(),
+        marks: record.marks.iter().cloned().map(Into::into).collect(),
         draining: draining.load(Ordering::Relaxed),
         host,
         labels,
         memory_bytes: memory_bytes.unwrap_or(0),
-    };
-    let terms = client.register(request).await?.into_inner();
-    leases.release_log.mark_reported(&marks);
-    leases.release_log.observe_epoch(terms.coordinator_epoch).await?;
-    tracing::info!(worker = %member.worker, coordinator_epoch = terms.coordinator_epoch, "registered");
-    Ok(terms)
+        ledger_id: record.ledger_id(),
+        highest_epoch: record.highest_epoch,
+    }
 }
 
 /// The outcome of a heartbeat.
@@ -212,33 +231,36 @@ struct HeartbeatOutcome {
     may_leave: bool,
     has_taken_over: bool,
     has_more_marks: bool,
+    /// The coordinator's clock, in milliseconds.
+    coordinator_ms: u64,
 }
 
 async fn heartbeat(
     client: &mut Client,
     context: SessionContext<'_>,
     is_leaving: bool,
-    ttl: Duration,
+    session: &Session,
 ) -> Result<HeartbeatOutcome> {
     let SessionContext { member, leases, plans, draining } = context;
     let requested_at = Instant::now();
-    let marks = leases.release_log.unreported();
-    let reported = marks.clone();
+    let record = leases.release_log.unreported(session.ledger);
     let request = pb::HeartbeatRequest {
         worker: member.worker.to_string(),
         incarnation: member.incarnation.0.to_vec(),
         leases: leases.status(),
-        marks: marks.into_iter().map(Into::into).collect(),
+        marks: record.marks.iter().cloned().map(Into::into).collect(),
         standbys: leases.standby_status(),
         leaving: is_leaving,
         bytes_per_second: leases.limits.throughput.rate(),
+        ledger_id: record.ledger_id(),
+        highest_epoch: record.highest_epoch,
     };
     let response = client.heartbeat(request).await?.into_inner();
     let grants = |grants: Vec<pb::LeaseGrant>| -> Result<Vec<_>> {
         grants.into_iter().map(LeaseGrant::try_from).collect()
     };
     let granted = Grants { leases: grants(response.grants)?, standbys: grants(response.standbys)? };
-    leases.release_log.mark_reported(&reported);
+    leases.release_log.mark_reported(&record);
     let key = ReleaseKey::try_from_bytes(&response.release_key)?;
     let verifier = TokenVerifier {
         key,
@@ -246,13 +268,14 @@ async fn heartbeat(
         coordinator_ms: response.coordinator_ms,
         requested_at,
     };
-    let branches = granted.leases.iter().map(|grant| (grant.job.clone(), grant.branch())).collect();
+    let branches = granted.leases.iter().map(|grant| (grant.identity(), grant.branch())).collect();
     // Before anything is served under them: an older coordinator or branch is refused here.
-    leases.release_log.clone().observe(verifier.epoch, branches).await?;
+    leases.release_log.clone().observe(session.ledger, verifier.epoch, branches).await?;
     draining.store(response.draining, Ordering::Relaxed);
-    let has_taken_over = leases.apply(granted, verifier, ttl, requested_at, plans);
-    let has_more_marks = reported.len() >= MAX_MARKS_PER_MESSAGE;
-    Ok(HeartbeatOutcome { may_leave: response.may_leave, has_taken_over, has_more_marks })
+    let coordinator_ms = verifier.coordinator_ms;
+    let has_taken_over = leases.apply(granted, verifier, session.ttl, requested_at, plans);
+    let has_more_marks = record.marks.len() >= MAX_MARKS_PER_MESSAGE;
+    Ok(HeartbeatOutcome { may_leave: response.may_leave, has_taken_over, has_more_marks, coordinator_ms })
 }
 
 async fn deregister(mut client: Client, member: &Member) {

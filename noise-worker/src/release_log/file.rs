@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use proto::JobId;
+use proto::{JobId, Nonce};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -17,18 +17,34 @@ use sha2::{Digest, Sha256};
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Line {
     /// A coordinator of this epoch was seen.
-    Epoch(u64),
+    Epoch {
+        /// The id of the coordinator's ledger.
+        ledger: Nonce,
+        /// The epoch.
+        epoch: u64,
+    },
+    /// A job that the lines after this one call by a number.
+    Job {
+        /// The number of such lines before.
+        number: u64,
+        /// The id of the job's ledger.
+        ledger: Nonce,
+        /// The job's nonce.
+        nonce: Nonce,
+        /// The job's name.
+        name: JobId,
+    },
     /// The job was seen on this branch.
     Branch {
-        /// The job.
-        job: JobId,
+        /// The job's number.
+        job: u64,
         /// The branch.
         branch: u64,
     },
     /// A row was released.
     Row {
-        /// The job.
-        job: JobId,
+        /// The job's number.
+        job: u64,
         /// The branch whose noise the row has.
         branch: u64,
         /// The row, counted from 0.
@@ -62,8 +78,36 @@ pub struct LogFile {
     head: [u8; 32],
 }
 
+/// The format of the lines.
+const FORMAT: &[u8] = b"rustle mark v2";
+/// The format before: its lines name jobs without their ledger, and say of no ledger which epochs were seen.
+const FORMER_FORMAT: &[u8] = b"rustle mark v1";
+
 pub(super) fn chained(head: &[u8; 32], json: &[u8]) -> [u8; 32] {
-    Sha256::new().chain_update(b"rustle mark v1").chain_update(head).chain_update(json).finalize().into()
+    hash(FORMAT, head, json)
+}
+
+fn hash(format: &[u8], head: &[u8; 32], json: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(format).chain_update(head).chain_update(json).finalize().into()
+}
+
+/// Splits a line into its hash and its object.
+fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (hash, json) = line.split_at_checked(64)?;
+    Some((hash, json.strip_prefix(b" ")?))
+}
+
+/// Fails where the first line is of the format before.
+fn check_format(bytes: &[u8]) -> anyhow::Result<()> {
+    let first = bytes.split(|byte| *byte == b'\n').next().and_then(parts);
+    let is_former = first
+        .is_some_and(|(found, json)| found == hex::encode(hash(FORMER_FORMAT, &[0; 32], json)).as_bytes());
+    ensure!(
+        !is_former,
+        "has format 1, whose lines do not say of which ledger they are; this build writes format 2. Finish its jobs with the \
+         build that wrote it, or, once no ledger of that build is used any more, give this worker another folder"
+    );
+    Ok(())
 }
 
 impl LogFile {
@@ -77,6 +121,7 @@ impl LogFile {
         let mut log = Self { file: locked(folder, path)?, head: [0; 32] };
         let mut bytes = Vec::new();
         log.file.read_to_end(&mut bytes)?;
+        check_format(&bytes)?;
         let mut whole = 0;
         for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
             let number = number + 1;
@@ -121,8 +166,7 @@ impl LogFile {
 
     /// Returns the object of a line. Fails where its hash is not that of all lines so far.
     fn read<'a>(&mut self, line: &'a [u8]) -> anyhow::Result<&'a [u8]> {
-        let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
-        let json = json.strip_prefix(b" ").context("is no line of such a record")?;
+        let (hash, json) = parts(line).context("is no line of such a record")?;
         let head = chained(&self.head, json);
         ensure!(hash == hex::encode(head).as_bytes(), "its hash does not continue that of the lines before");
         self.head = head;

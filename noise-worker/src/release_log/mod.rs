@@ -5,6 +5,9 @@
 //! on and is dropped; a file with any other fault is refused. Rows under another commitment, branches
 //! below the highest seen and coordinators of an earlier epoch are refused.
 //!
+//! All of it is by ledger: jobs are distinguished by the ids of their ledgers and by their nonces, epochs by the ids alone. What
+//! was released for another ledger stays on disk, and says nothing about this one, even where jobs have the same names.
+//!
 //! A log that lost its last lines reads as the older log that it once was: the newest hash is stored nowhere else. Its
 //! remaining lines are true; the rows after them are guarded by the coordinator's ledger alone.
 
@@ -16,7 +19,10 @@ mod tests;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use anyhow::Context;
-use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
+use proto::{
+    Commitment, Nonce, Result, ServiceError,
+    model::{JobIdentity, JobMark, WorkerRecord},
+};
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 pub use file::{Line, LineStore};
@@ -69,55 +75,57 @@ impl ReleaseLog {
 
     /// Checks that these rows may be released, as far as this worker knows. Writes nothing. Fails where a row was released
     /// under another commitment, the branch is below the highest seen, or a write has failed.
-    pub fn check(&self, job: &JobId, branch: u64, rows: &[ReleasedRow]) -> Result<()> {
+    pub fn check(&self, job: &JobIdentity, branch: u64, rows: &[ReleasedRow]) -> Result<()> {
         self.state().check(job, branch, rows)
     }
 
     /// Records rows as released. They are on disk when it returns, and visible to no other caller before. Checks them again,
     /// as [`Self::check`] does: two requests may race.
-    pub async fn record(self: Arc<Self>, job: JobId, branch: u64, rows: Vec<ReleasedRow>) -> Result<()> {
+    pub async fn record(
+        self: Arc<Self>,
+        job: JobIdentity,
+        branch: u64,
+        rows: Vec<ReleasedRow>,
+    ) -> Result<()> {
         if self.state().knows(&job, branch, &rows) {
             return Ok(());
         }
         self.blocking(move |state| {
             state.check(&job, branch, &rows)?;
-            let mut lines = state.branch_line(&job, branch);
-            lines.extend(rows.iter().filter(|row| !state.has(&job, row)).map(|row| Line::Row {
-                job: job.clone(),
-                branch: row.branch,
-                row: row.row,
-                commitment: hex::encode(row.commitment.to_bytes()),
-            }));
-            Ok(lines)
+            Ok(state.lines(&job, branch, &rows, 0))
         })
         .await
     }
 
-    /// Records the epoch of a coordinator. Fails where a higher one was seen before.
-    pub async fn observe_epoch(self: &Arc<Self>, epoch: u64) -> Result<()> {
-        self.observe(epoch, Vec::new()).await
+    /// Records the epoch of a coordinator on a ledger. Fails where a higher one of that ledger was seen before.
+    pub async fn observe_epoch(self: &Arc<Self>, ledger: Nonce, epoch: u64) -> Result<()> {
+        self.observe(ledger, epoch, Vec::new()).await
     }
 
-    /// Records the epoch of a coordinator and the branches that it grants. Fails where a higher epoch was seen before.
-    pub async fn observe(self: &Arc<Self>, epoch: u64, branches: Vec<(JobId, u64)>) -> Result<()> {
+    /// Records the epoch of a coordinator on a ledger and the branches that it grants. Fails where a higher epoch of that
+    /// ledger was seen before.
+    pub async fn observe(
+        self: &Arc<Self>,
+        ledger: Nonce,
+        epoch: u64,
+        branches: Vec<(JobIdentity, u64)>,
+    ) -> Result<()> {
         {
             let state = self.state();
-            let known = |(job, branch): &(JobId, u64)| match state.jobs.get(job) {
-                Some(releases) => releases.branch == *branch,
-                None => *branch == 0,
-            };
-            if state.failed.is_none() && epoch == state.epoch && branches.iter().all(known) {
+            let is_known = |(job, branch): &(JobIdentity, u64)| state.knows_branch(job, *branch);
+            if state.failed.is_none() && epoch == state.epoch(&ledger) && branches.iter().all(is_known) {
                 return Ok(());
             }
         }
         self.clone()
             .blocking(move |state| {
-                if epoch < state.epoch {
-                    return Err(ServiceError::StaleEpoch { presented: epoch, current: state.epoch });
+                let current = state.epoch(&ledger);
+                if epoch < current {
+                    return Err(ServiceError::StaleEpoch { presented: epoch, current });
                 }
                 let mut lines = Vec::new();
-                if epoch > state.epoch {
-                    lines.push(Line::Epoch(epoch));
+                if epoch > current {
+                    lines.push(Line::Epoch { ledger, epoch });
                 }
                 // Leases of one job name the same branch, and it is recorded once.
                 let mut highest = BTreeMap::new();
@@ -125,9 +133,12 @@ impl ReleaseLog {
                     let known = highest.entry(job).or_insert(0);
                     *known = (*known).max(*branch);
                 }
+                let mut begun = 0;
                 for (job, branch) in highest {
                     // A lower branch is noticed by the coordinator, from the marks it received; its tokens are refused.
-                    lines.extend(state.branch_line(job, branch));
+                    let of_job = state.lines(job, branch, &[], begun);
+                    begun += usize::from(matches!(of_job.first(), Some(Line::Job { .. })));
+                    lines.extend(of_job);
                 }
                 Ok(lines)
             })
@@ -169,31 +180,41 @@ impl ReleaseLog {
         self.state().failed.is_some()
     }
 
-    /// Returns the marks of all jobs and branches.
-    pub fn all(&self) -> Vec<JobMark> {
-        self.state().jobs.iter().flat_map(|(job, releases)| releases.marks(job)).collect()
+    /// Returns the ledger whose coordinator was last met for the first time; `None` where no coordinator was.
+    pub fn latest_ledger(&self) -> Option<Nonce> {
+        self.state().latest_ledger
     }
 
-    /// Returns the marks that the coordinator has not received, as many as one message holds.
-    pub fn unreported(&self) -> Vec<JobMark> {
+    /// Returns the marks of all jobs and branches, with the ledgers that they are of.
+    pub fn all(&self) -> Vec<(Nonce, JobMark)> {
         let state = self.state();
-        let unreported = |(job, releases): (&JobId, &JobReleases)| {
-            let is_new = |mark: &JobMark| releases.reported.get(&mark.branch) != Some(&mark.next_row);
-            releases.marks(job).filter(is_new).collect::<Vec<_>>()
+        let of_job = |releases: &JobReleases| {
+            let ledger = releases.identity.ledger;
+            releases.marks().into_iter().map(move |mark| (ledger, mark))
         };
-        state.jobs.iter().flat_map(unreported).take(MAX_MARKS).collect()
+        state.jobs.iter().flat_map(of_job).collect()
     }
 
-    /// Makes all marks unreported: another coordinator, or a restarted one, has received none of them.
+    /// Returns what is to be reported to a coordinator on `ledger`: the highest epoch seen, and the marks of that ledger that
+    /// it has not received, as many as one message holds.
+    pub fn unreported(&self, ledger: Nonce) -> WorkerRecord {
+        let state = self.state();
+        let of_ledger = state.jobs.iter().filter(|releases| releases.identity.ledger == ledger);
+        let marks = of_ledger.flat_map(JobReleases::unreported).take(MAX_MARKS).collect();
+        WorkerRecord { ledger: Some(ledger), highest_epoch: state.epoch(&ledger), marks }
+    }
+
+    /// Forgets what was reported: another coordinator, or the same one after it was away, hears all of it.
     pub fn forget_reported(&self) {
-        self.state().jobs.values_mut().for_each(|releases| releases.reported.clear());
+        self.state().jobs.iter_mut().for_each(|releases| releases.reported.clear());
     }
 
-    /// Notes that the coordinator has received these marks.
-    pub fn mark_reported(&self, marks: &[JobMark]) {
+    /// Notes that the coordinator has received a report.
+    pub fn mark_reported(&self, report: &WorkerRecord) {
+        let Some(ledger) = report.ledger else { return };
         let mut state = self.state();
-        for mark in marks {
-            if let Some(releases) = state.jobs.get_mut(&mark.job) {
+        for mark in &report.marks {
+            if let Some(releases) = state.of_mut(ledger, mark.nonce) {
                 releases.reported.insert(mark.branch, mark.next_row);
             }
         }

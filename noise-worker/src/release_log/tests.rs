@@ -1,8 +1,12 @@
 use std::{fs, io};
 
+use proto::JobId;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::*;
+
+mod slow_disk;
 
 /// In memory where there is one: thousands of records are opened here.
 fn folder() -> TempDir {
@@ -11,8 +15,28 @@ fn folder() -> TempDir {
     folder.unwrap()
 }
 
-fn job() -> JobId {
-    JobId::new("j").unwrap()
+const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
+
+fn job_in(ledger: Nonce) -> JobIdentity {
+    JobIdentity { ledger, nonce: Nonce::from_bytes([2; 32]), job: JobId::new("j").unwrap() }
+}
+
+fn job() -> JobIdentity {
+    job_in(LEDGER)
+}
+
+/// The mark of a job that released up to `next_row`, the last row under the commitment `text`.
+fn mark(branch: u64, next_row: u64, text: &str) -> JobMark {
+    let commitment = (next_row > 0).then(|| Commitment::of_text(text));
+    JobMark { job: job().job, nonce: job().nonce, branch, next_row, commitment }
+}
+
+fn all(log: &ReleaseLog) -> Vec<JobMark> {
+    log.all().into_iter().filter(|(ledger, _)| *ledger == LEDGER).map(|(_, mark)| mark).collect()
+}
+
+fn unreported(log: &ReleaseLog) -> Vec<JobMark> {
+    log.unreported(LEDGER).marks
 }
 
 fn row(branch: u64, row: u64, text: &str) -> ReleasedRow {
@@ -21,9 +45,9 @@ fn row(branch: u64, row: u64, text: &str) -> ReleasedRow {
 
 async fn noted(folder: &Path) {
     let marks = Arc::new(ReleaseLog::open(Some(folder)).unwrap());
-    marks.observe_epoch(5).await.unwrap();
+    marks.observe_epoch(LEDGER, 5).await.unwrap();
     marks.clone().record(job(), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await.unwrap();
-    marks.observe(5, vec![(job(), 2)]).await.unwrap();
+    marks.observe(LEDGER, 5, vec![(job(), 2)]).await.unwrap();
     marks.clone().record(job(), 2, vec![row(0, 3, "a"), row(2, 4, "c")]).await.unwrap();
 }
 
@@ -32,10 +56,9 @@ async fn what_was_released_is_known_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     noted(folder.path()).await;
     let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
-    let mark = |branch, next_row| JobMark { job: job(), branch, next_row };
     assert_eq!(
-        marks.all(),
-        [mark(2, 5), mark(0, 5)],
+        all(&marks),
+        [mark(2, 5, "c"), mark(0, 5, "b")],
         "a branch takes back nothing that was released before it"
     );
     assert_eq!(marks.check(&job(), 2, &[row(0, 3, "a"), row(2, 4, "c"), row(2, 5, "d")]), Ok(()));
@@ -45,30 +68,60 @@ async fn what_was_released_is_known_after_a_restart() {
     assert!(matches!(noted, ServiceError::AlreadyBound { branch: 0, row: 3, .. }), "{noted}");
     let old = marks.check(&job(), 1, &[row(0, 3, "a")]).unwrap_err();
     assert!(matches!(old, ServiceError::BranchSuperseded { current: 2, .. }), "{old}");
-    let stale = marks.observe_epoch(4).await.unwrap_err();
+    let stale = marks.observe_epoch(LEDGER, 4).await.unwrap_err();
     assert!(matches!(stale, ServiceError::StaleEpoch { presented: 4, current: 5 }), "{stale}");
-    assert_eq!(marks.unreported().len(), 2);
-    marks.mark_reported(&marks.unreported());
-    assert_eq!(marks.unreported(), []);
-    marks.observe(5, vec![(job(), 3)]).await.unwrap();
-    assert_eq!(marks.unreported(), [mark(3, 0)]);
+    assert_eq!(unreported(&marks).len(), 2);
+    marks.mark_reported(&marks.unreported(LEDGER));
+    assert_eq!(unreported(&marks), []);
+    marks.observe(LEDGER, 5, vec![(job(), 3)]).await.unwrap();
+    assert_eq!(unreported(&marks), [mark(3, 0, "")]);
     marks.forget_reported();
-    assert_eq!(marks.unreported(), [mark(3, 0), mark(2, 5), mark(0, 5)]);
+    assert_eq!(unreported(&marks), [mark(3, 0, ""), mark(2, 5, "c"), mark(0, 5, "b")]);
+}
+
+/// A cluster that was begun anew on an old worker's host has jobs of the same names, and epochs that begin again.
+#[tokio::test]
+async fn what_was_released_for_another_ledger_says_nothing_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    noted(folder.path()).await;
+    let other = Nonce::from_bytes([9; 32]);
+    let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
+    assert_eq!(marks.latest_ledger(), Some(LEDGER));
+    marks.observe_epoch(other, 1).await.unwrap();
+    assert_eq!(
+        marks.unreported(other),
+        WorkerRecord { ledger: Some(other), highest_epoch: 1, marks: vec![] }
+    );
+    marks.clone().record(job_in(other), 0, vec![row(0, 3, "x")]).await.unwrap();
+    assert_eq!(marks.unreported(other).marks, [mark(0, 4, "x")]);
+    drop(marks);
+    let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
+    assert_eq!((marks.latest_ledger(), all(&marks).len()), (Some(other), 3));
+    assert_eq!(all(&marks), [mark(2, 5, "c"), mark(0, 5, "b")]);
+    assert_eq!(marks.unreported(LEDGER).highest_epoch, 5);
+    assert!(marks.check(&job(), 2, &[row(0, 3, "x")]).is_err());
+    let stale = marks.observe_epoch(LEDGER, 4).await.unwrap_err();
+    assert!(matches!(stale, ServiceError::StaleEpoch { presented: 4, current: 5 }), "{stale}");
+    // A job of the same name that this ledger created anew is another, too.
+    let anew = JobIdentity { nonce: Nonce::from_bytes([3; 32]), ..job() };
+    assert_eq!(marks.check(&anew, 0, &[row(0, 3, "x")]), Ok(()));
 }
 
 #[tokio::test]
 async fn a_record_of_any_size_is_reported_in_parts() {
     let folder = folder();
     let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
-    let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
-    let jobs = MAX_MARKS + 10;
-    let lines: Vec<_> = (0..jobs).map(|number| Line::Branch { job: name(number), branch: 1 }).collect();
-    marks.clone().blocking(|_| Ok(lines)).await.unwrap();
-    let first = marks.unreported();
+    let named = |number: usize| {
+        let nonce = Nonce::from_bytes(std::array::from_fn(|at| (number >> (8 * (at % 4))) as u8));
+        JobIdentity { nonce, job: JobId::new(format!("job-{number}")).unwrap(), ..job() }
+    };
+    let branches = (0..MAX_MARKS + 10).map(|number| (named(number), 1)).collect();
+    marks.observe(LEDGER, 0, branches).await.unwrap();
+    let first = marks.unreported(LEDGER);
     marks.mark_reported(&first);
-    let second = marks.unreported();
+    let second = marks.unreported(LEDGER);
     marks.mark_reported(&second);
-    assert_eq!((first.len(), second.len(), marks.unreported().len()), (MAX_MARKS, 10, 0));
+    assert_eq!((first.marks.len(), second.marks.len(), unreported(&marks).len()), (MAX_MARKS, 10, 0));
 }
 
 /// A worker may hold hundreds of shards of one job, each with a lease that names the job's branch.
@@ -77,17 +130,24 @@ async fn a_branch_of_many_leases_is_recorded_once() {
     let folder = folder();
     let log = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
     let grants = [vec![(job(), 1); 200], vec![(job(), 2); 200]].concat();
-    log.observe(1, grants.clone()).await.unwrap();
-    log.observe(2, grants).await.unwrap();
+    log.observe(LEDGER, 1, grants.clone()).await.unwrap();
+    log.observe(LEDGER, 2, grants).await.unwrap();
     let text = fs::read_to_string(folder.path().join("released.log")).unwrap();
-    assert_eq!(text.lines().count(), 3, "two epochs and one branch:\n{text}");
+    assert_eq!(text.lines().count(), 4, "two epochs, a job and one branch:\n{text}");
     assert_eq!(text.matches("\"branch\":{").count(), 1, "{text}");
 }
 
-/// What `noted` leaves known after each of its lines: an epoch, rows 3 and 4 of branch 0, branch 2, its row 4.
+/// What `noted` leaves known after each of its lines: an epoch, the job, rows 3 and 4 of branch 0, branch 2, its row 4.
 fn known_after(lines: usize) -> Vec<JobMark> {
-    let known: [&[(u64, u64)]; 6] = [&[], &[], &[(0, 4)], &[(0, 5)], &[(2, 0), (0, 5)], &[(2, 5), (0, 5)]];
-    known[lines].iter().map(|&(branch, next_row)| JobMark { job: job(), branch, next_row }).collect()
+    let before = mark(0, 5, "b");
+    match lines {
+        0 | 1 => vec![],
+        2 => vec![mark(0, 0, "")],
+        3 => vec![mark(0, 4, "a")],
+        4 => vec![before],
+        5 => vec![mark(2, 0, ""), before],
+        _ => vec![mark(2, 5, "c"), before],
+    }
 }
 
 #[tokio::test]
@@ -101,17 +161,17 @@ async fn of_a_record_cut_at_any_length_the_whole_lines_are_kept_and_nothing_else
         let lines: Vec<_> = lines.into_iter().filter(|line| line.ends_with(b"\n")).collect();
         fs::write(&path, &whole[..length]).unwrap();
         let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
-        assert_eq!(marks.all(), known_after(lines.len()), "cut to {length}");
+        assert_eq!(all(&marks), known_after(lines.len()), "cut to {length}");
         assert_eq!(fs::read(&path).unwrap(), lines.concat(), "cut to {length}");
-        assert_eq!(marks.observe_epoch(4).await.is_err(), !lines.is_empty(), "cut to {length}");
+        assert_eq!(marks.observe_epoch(LEDGER, 4).await.is_err(), !lines.is_empty(), "cut to {length}");
         // The log continues where it was cut.
         marks.clone().record(job(), 2, vec![row(2, 7, "d")]).await.unwrap();
         drop(marks);
         let marks = ReleaseLog::open(Some(folder.path())).unwrap();
         let mut known = known_after(lines.len());
-        known.retain(|mark| mark.branch < 2);
-        known.insert(0, JobMark { job: job(), branch: 2, next_row: 8 });
-        assert_eq!(marks.all(), known, "cut to {length}");
+        known.retain(|mark| mark.branch < 2 && mark.next_row > 0);
+        known.insert(0, mark(2, 8, "d"));
+        assert_eq!(all(&marks), known, "cut to {length}");
         assert!(fs::read(&path).unwrap().starts_with(&lines.concat()), "cut to {length}");
     }
     println!("cut at {} lengths", whole.len() + 1);
@@ -148,7 +208,7 @@ async fn zeros_in_place_of_an_end_are_dropped() {
         zeroed[written..].fill(0);
         fs::write(&path, &zeroed).unwrap();
         let marks = ReleaseLog::open(Some(folder.path())).unwrap();
-        assert_eq!(marks.all(), known_after(4), "zeros from {written}");
+        assert_eq!(all(&marks), known_after(5), "zeros from {written}");
     }
 }
 
@@ -168,73 +228,29 @@ async fn what_a_newer_build_wrote_is_refused_as_that() {
     assert_eq!(fs::read_to_string(&path).unwrap(), text, "the record was changed");
 }
 
+/// The format before has rows of jobs by name: whichever ledger they were of, they must not pass for nothing.
+#[test]
+fn the_format_before_is_refused_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("released.log");
+    let json = r#"{"row":{"job":"j","branch":0,"row":3,"commitment":"01"}}"#;
+    let hash =
+        Sha256::new().chain_update(b"rustle mark v1").chain_update([0; 32]).chain_update(json).finalize();
+    for end in ["\n", ""] {
+        let text = format!("{} {json}{end}", hex::encode(hash));
+        fs::write(&path, &text).unwrap();
+        let error = format!("{:#}", ReleaseLog::open(Some(folder.path())).err().unwrap());
+        assert!(error.contains("format 1") && error.contains("another folder"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "the record was changed");
+    }
+}
+
 #[test]
 fn a_folder_has_one_worker() {
     let folder = tempfile::tempdir().unwrap();
     let _held = ReleaseLog::open(Some(folder.path())).unwrap();
     let error = format!("{:#}", ReleaseLog::open(Some(folder.path())).err().unwrap());
     assert!(error.contains("another worker"), "{error}");
-}
-
-/// A disk whose delays and failures the test chooses.
-struct Slow {
-    begun: tokio::sync::mpsc::UnboundedSender<()>,
-    outcome: std::sync::mpsc::Receiver<io::Result<()>>,
-}
-
-impl LineStore for Slow {
-    fn append(&mut self, _: &[Line]) -> io::Result<()> {
-        let _ = self.begun.send(());
-        self.outcome.recv().unwrap_or_else(|_| Err(io::Error::other("the test is over")))
-    }
-}
-
-/// What heartbeats and requests ask: the marks, whether a write failed, and whether a row may go. `None`: they wait.
-fn asked(marks: &Arc<ReleaseLog>, asks: ReleasedRow) -> Option<(Vec<JobMark>, bool, Result<()>)> {
-    let marks = marks.clone();
-    let (answer, answered) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        marks.mark_reported(&[]);
-        let _ =
-            answer.send((marks.unreported(), marks.has_failed(), marks.check(&job(), asks.branch, &[asks])));
-    });
-    answered.recv_timeout(std::time::Duration::from_secs(10)).ok()
-}
-
-/// A heartbeat that waits for a disk of a few seconds loses the lease.
-#[tokio::test]
-async fn no_reader_waits_for_the_disk() {
-    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
-    let (disk, outcome) = std::sync::mpsc::channel();
-    let marks = Arc::new(ReleaseLog::with_store(Box::new(Slow { begun, outcome })));
-    let other = row(0, 3, "other");
-    let noting = tokio::spawn(marks.clone().record(job(), 0, vec![row(0, 3, "a")]));
-    begins.recv().await.unwrap();
-    // Known only once it is on disk.
-    assert_eq!(asked(&marks, other), Some((vec![], false, Ok(()))), "they waited");
-    assert!(!noting.is_finished());
-    // Who wants to write waits, and is then refused by what was written.
-    let refused = tokio::spawn(marks.clone().record(job(), 0, vec![other]));
-    tokio::task::yield_now().await;
-    disk.send(Ok(())).unwrap();
-    noting.await.unwrap().unwrap();
-    let error = refused.await.unwrap().unwrap_err();
-    assert!(matches!(error, ServiceError::AlreadyBound { row: 3, .. }), "{error}");
-    let mark = JobMark { job: job(), branch: 0, next_row: 4 };
-    assert_eq!(marks.unreported(), std::slice::from_ref(&mark));
-    // A second one waits at a disk that then fails, and writes nothing any more.
-    let failing = tokio::spawn(marks.clone().record(job(), 0, vec![row(0, 4, "a")]));
-    begins.recv().await.unwrap();
-    let behind = tokio::spawn(marks.clone().record(job(), 0, vec![row(0, 5, "a")]));
-    tokio::task::yield_now().await;
-    disk.send(Err(io::Error::other("broken"))).unwrap();
-    drop(disk);
-    for noted in [failing, behind] {
-        assert_eq!(noted.await.unwrap().unwrap_err().kind(), "store");
-    }
-    assert!(begins.try_recv().is_err(), "it was written to after it had failed");
-    assert!(marks.has_failed());
-    assert_eq!(marks.unreported(), [mark]);
 }
 
 /// `rustle plan resources` reckons with 100 bytes a row.

@@ -34,7 +34,6 @@ fn plan(scale: f64) -> Plan {
 }
 
 const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1500 };
-
 struct Job {
     folder: tempfile::TempDir,
     key: JobKey,
@@ -48,6 +47,7 @@ impl Job {
         let grant = LeaseGrant {
             job: JobId::new("j").unwrap(),
             job_nonce: NONCE,
+            ledger: NONCE,
             lineage: proto::Lineage::of_job(NONCE),
             shard: 0,
             range: RANGE,

@@ -259,6 +259,7 @@ pub(crate) mod tests {
         Shard::new(LeaseGrant {
             job: JobId::new("j").unwrap(),
             job_nonce: NONCE,
+            ledger: NONCE,
             lineage: proto::Lineage::of_job(NONCE),
             shard: 0,
             range: CoordinateRange { start: 0, end: 4 },

@@ -86,7 +86,7 @@ impl SliceStream {
     pub async fn run(&self) -> Result<()> {
         let Slice { shard, rows, .. } = &self.slice;
         // On disk before a byte leaves: a row that this log forgets could be released again elsewhere.
-        let job = shard.job().clone();
+        let job = shard.grant().identity();
         let branch = shard.grant().branch();
         self.leases.release_log.clone().record(job, branch, self.slice.released.clone()).await?;
         let mut replay = Replay::default();

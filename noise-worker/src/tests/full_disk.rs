@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path, process::Command};
 
+use proto::model::JobIdentity;
+
 use super::*;
 use crate::release_log::ReleasedRow;
 
@@ -48,13 +50,8 @@ async fn a_page_nearly_full(worker: &Worker, folder: &Path) {
             break;
         }
         let released = ReleasedRow { branch: 0, row, commitment: Commitment::of_text("step") };
-        worker
-            .leases
-            .release_log
-            .clone()
-            .record(JobId::new("other").unwrap(), 0, vec![released])
-            .await
-            .unwrap();
+        let other = JobIdentity { nonce: Nonce::from_bytes([8; 32]), ..grant().identity() };
+        worker.leases.release_log.clone().record(other, 0, vec![released]).await.unwrap();
     }
 }
 
@@ -90,11 +87,11 @@ async fn a_full_disk_ends_all_releases_and_loses_none() {
     fs::create_dir(&again).unwrap();
     fs::copy(folder.join("released.log"), again.join("released.log")).unwrap();
     let worker = opened(&again);
-    let mark = worker.leases.release_log.all().into_iter().find(|mark| mark.job == job()).unwrap();
+    let mark = worker.leases.release_log.all().into_iter().find(|(_, mark)| mark.nonce == NONCE).unwrap().1;
     assert_eq!(mark.next_row, next_row, "every row that left, and no other");
     for (row, values) in (0..).zip(&released) {
         let other = ReleasedRow { branch: 0, row, commitment: Commitment::of_text("another") };
-        let refused = worker.leases.release_log.check(&job(), 0, &[other]).unwrap_err();
+        let refused = worker.leases.release_log.check(&grant().identity(), 0, &[other]).unwrap_err();
         assert_eq!(refused.kind(), "already_bound");
         assert_eq!(worker.fetch(request(row)).await.unwrap(), *values);
     }

@@ -93,6 +93,7 @@ pub fn grant() -> LeaseGrant {
     LeaseGrant {
         job: job(),
         job_nonce: NONCE,
+        ledger: NONCE,
         lineage: Lineage::of_job(NONCE),
         shard: 1,
         range: RANGE,

@@ -1,6 +1,6 @@
 //! Grants of leases to workers.
 
-use super::digest;
+use super::{JobIdentity, digest};
 use crate::{CoordinateRange, JobId, Lineage, NoiseId, Nonce, Result, ServiceError, pb};
 
 /// A stored shard state that overlaps a granted range.
@@ -42,6 +42,8 @@ pub struct LeaseGrant {
     pub job: JobId,
     /// The job's nonce.
     pub job_nonce: Nonce,
+    /// The id of the ledger that the job is in.
+    pub ledger: Nonce,
     /// The branch whose Z each row has; the last one is to be served.
     pub lineage: Lineage,
     /// The shard's number.
@@ -72,6 +74,11 @@ impl LeaseGrant {
         self.lineage.branch()
     }
 
+    /// Returns the job as its ledger created it.
+    pub fn identity(&self) -> JobIdentity {
+        JobIdentity { ledger: self.ledger, nonce: self.job_nonce, job: self.job.clone() }
+    }
+
     /// Returns what identifies the noise to make, beside key and plan.
     pub fn noise_id(&self) -> NoiseId {
         NoiseId { job_nonce: self.job_nonce, lineage: self.lineage.clone() }
@@ -84,6 +91,7 @@ impl TryFrom<pb::LeaseGrant> for LeaseGrant {
         Ok(Self {
             job: JobId::new(grant.job)?,
             job_nonce: Nonce::from_slice("job_nonce", &grant.job_nonce)?,
+            ledger: Nonce::from_slice("ledger_id", &grant.ledger_id)?,
             lineage: grant.lineage.try_into()?,
             shard: grant.shard,
             range: grant.range.try_into()?,
@@ -104,6 +112,7 @@ impl From<LeaseGrant> for pb::LeaseGrant {
         Self {
             job: grant.job.into(),
             job_nonce: grant.job_nonce.as_bytes().to_vec(),
+            ledger_id: grant.ledger.as_bytes().to_vec(),
             lineage: (&grant.lineage).into(),
             shard: grant.shard,
             range: Some(grant.range.into()),

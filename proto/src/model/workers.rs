@@ -1,6 +1,7 @@
 //! Reports of workers about themselves.
 
-use crate::{Incarnation, JobId, Result, ServiceError, WorkerId, pb};
+use super::WorkerRecord;
+use crate::{Incarnation, Result, ServiceError, WorkerId, pb};
 
 /// The ways in which processes on the worker's own host reach it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,8 +49,8 @@ pub struct Register {
     pub stream_version: u32,
     /// The id of this start of the worker.
     pub incarnation: Incarnation,
-    /// All that the worker has on record as released.
-    pub marks: Vec<JobMark>,
+    /// What the worker has on record.
+    pub record: WorkerRecord,
     /// True where an earlier coordinator ordered the worker to drain.
     pub draining: bool,
     /// Facts that placement uses.
@@ -73,7 +74,7 @@ impl TryFrom<pb::RegisterRequest> for Register {
             protocol_version: request.protocol_version,
             stream_version: request.stream_version,
             incarnation: request.incarnation.as_slice().try_into()?,
-            marks: request.marks.into_iter().map(JobMark::try_from).collect::<Result<_>>()?,
+            record: WorkerRecord::read(&request.ledger_id, request.highest_epoch, request.marks)?,
             draining: request.draining,
             place: WorkerPlace {
                 host: request.host,
@@ -93,28 +94,4 @@ pub struct WorkerPlace {
     pub labels: Vec<String>,
     /// Memory for the state and four rows of each shard, of all shards together, in bytes; `None` for no limit.
     pub memory_bytes: Option<u64>,
-}
-
-/// The end of a job's released rows, as a worker has it on its own disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobMark {
-    /// The job.
-    pub job: JobId,
-    /// The highest branch seen.
-    pub branch: u64,
-    /// One more than the highest row released on it, whatever branch its Z is from; 0 for none.
-    pub next_row: u64,
-}
-
-impl TryFrom<pb::JobMark> for JobMark {
-    type Error = ServiceError;
-    fn try_from(mark: pb::JobMark) -> Result<Self> {
-        Ok(Self { job: JobId::new(mark.job)?, branch: mark.branch, next_row: mark.next_row })
-    }
-}
-
-impl From<JobMark> for pb::JobMark {
-    fn from(mark: JobMark) -> Self {
-        Self { job: mark.job.into(), branch: mark.branch, next_row: mark.next_row }
-    }
 }

@@ -22,12 +22,10 @@ pub fn begin_ledger(options: &ClusterOptions) -> anyhow::Result<()> {
         bail!(
             "{} is missing, and {} is of an earlier ledger, which knew what was released: restore the ledger from a \
              copy that is not older than the last released row, or take an empty folder. Only where no row of that \
-             ledger was ever used, begin a new one: rustle ledger init --data-dir {}, and move {} away if it is there, \
-             whose records would stop the new ledger's jobs",
+             ledger was ever used, begin a new one: rustle ledger init --data-dir {}",
             ledger.display(),
             trace.display(),
             folder.display(),
-            options.dir.join("workers").display()
         );
     }
     coordinator::init_ledger(&folder)?;
@@ -67,8 +65,6 @@ mod tests {
             std::fs::remove_file(&ledger).unwrap();
             let error = begun(folder.path()).unwrap_err().to_string();
             assert!(error.contains("is missing") && error.contains("ledger init"), "{error}");
-            let workers = folder.path().join("workers").display().to_string();
-            assert!(error.contains(&format!("move {workers} away")), "{error}");
             assert!(!ledger.exists());
         }
     }

@@ -222,14 +222,20 @@ impl Nemesis<'_> {
 }
 
 /// Returns the rows of the first branch in the whole lines of a record. The worker that reads them checks them.
-fn rows_of(record: &[u8]) -> impl Iterator<Item = Row> {
-    record.split_inclusive(|byte| *byte == b'\n').filter_map(|line| {
-        let json = line.strip_suffix(b"\n")?.splitn(2, |byte| *byte == b' ').nth(1)?;
-        match serde_json::from_slice(json).ok()? {
-            Line::Row { job, branch: 0, row, .. } => Some((job, row)),
-            _ => None,
+fn rows_of(record: &[u8]) -> Vec<Row> {
+    let mut jobs = Vec::new();
+    let mut rows = Vec::new();
+    for line in record.split_inclusive(|byte| *byte == b'\n') {
+        let json = line.strip_suffix(b"\n").and_then(|line| line.splitn(2, |byte| *byte == b' ').nth(1));
+        match json.and_then(|json| serde_json::from_slice(json).ok()) {
+            Some(Line::Job { name, .. }) => jobs.push(name),
+            Some(Line::Row { job, branch: 0, row, .. }) => {
+                rows.extend(jobs.get(job as usize).map(|job| (job.clone(), row)));
+            }
+            _ => {}
         }
-    })
+    }
+    rows
 }
 
 #[cfg(test)]
@@ -261,10 +267,13 @@ mod tests {
 
     #[test]
     fn rows_are_read_from_whole_lines_alone() {
-        let line = |row| {
-            format!("hash {{\"row\":{{\"job\":\"j\",\"branch\":0,\"row\":{row},\"commitment\":\"c\"}}}}")
-        };
-        let record = format!("hash {{\"epoch\":3}}\n{}\n{}", line(7), line(8));
-        assert_eq!(rows_of(record.as_bytes()).collect::<Vec<_>>(), [(JobId::new("j").unwrap(), 7)]);
+        let line =
+            |row| format!("hash {{\"row\":{{\"job\":0,\"branch\":0,\"row\":{row},\"commitment\":\"c\"}}}}");
+        let id = "ab".repeat(32);
+        let job = format!(
+            "hash {{\"job\":{{\"number\":0,\"ledger\":\"{id}\",\"nonce\":\"{id}\",\"name\":\"j\"}}}}"
+        );
+        let record = format!("{job}\n{}\n{}", line(7), line(8));
+        assert_eq!(rows_of(record.as_bytes()), [(JobId::new("j").unwrap(), 7)]);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{io, sync::Arc};
 
-use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
+use proto::{Commitment, JobId, Nonce, Result, ServiceError, model::JobIdentity};
 use schedules::{
     each_schedule,
     release_log::{Line, LineStore, ReleaseLog, ReleasedRow},
@@ -15,8 +15,15 @@ use shuttle::{
     thread,
 };
 
-fn job() -> JobId {
-    JobId::new("j").unwrap()
+const LEDGER: Nonce = Nonce::from_bytes([1; 32]);
+
+fn job() -> JobIdentity {
+    JobIdentity { ledger: LEDGER, nonce: Nonce::from_bytes([2; 32]), job: JobId::new("j").unwrap() }
+}
+
+/// Branch and next row of all marks.
+fn heights(log: &ReleaseLog) -> Vec<(u64, u64)> {
+    log.all().into_iter().map(|(_, mark)| (mark.branch, mark.next_row)).collect()
 }
 
 fn record() -> Arc<ReleaseLog> {
@@ -68,7 +75,7 @@ fn of_two_commitments_for_the_same_rows_one_is_noted() {
                 Err(other) => panic!("{other}"),
             }
         }
-        assert_eq!(marks.all(), [JobMark { job: job(), branch: 0, next_row: 5 }]);
+        assert_eq!(heights(&marks), [(0, 5)]);
     });
 }
 
@@ -80,7 +87,7 @@ fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
         let seeing = marks.clone();
         let seen = was_seen.clone();
         let next = future::spawn(async move {
-            seeing.observe(2, vec![(job(), 1)]).await.unwrap();
+            seeing.observe(LEDGER, 2, vec![(job(), 1)]).await.unwrap();
             seen.store(true, SeqCst);
             seeing.record(job(), 1, released(1, &[2], "c")).await
         });
@@ -94,7 +101,7 @@ fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
                     Err(other) => panic!("{other}"),
                 }
                 let came_late = was_seen.load(SeqCst);
-                match noting.observe_epoch(1).await {
+                match noting.observe_epoch(LEDGER, 1).await {
                     Ok(()) => assert!(!came_late, "an old coordinator was believed"),
                     Err(ServiceError::StaleEpoch { presented: 1, current: 2 }) => {}
                     Err(other) => panic!("{other}"),
@@ -104,8 +111,9 @@ fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
         block_on(old).unwrap();
         block_on(next).unwrap().unwrap();
         // And before it what was noted of the branch that was left, if anything was.
-        assert_eq!(marks.all()[0], JobMark { job: job(), branch: 1, next_row: 3 });
-        assert!(marks.all()[1..].iter().all(|mark| mark.branch == 0 && mark.next_row >= 6));
+        let heights = heights(&marks);
+        assert_eq!(heights[0], (1, 3));
+        assert!(heights[1..].iter().all(|(branch, next_row)| *branch == 0 && *next_row >= 6));
     });
 }
 
@@ -138,7 +146,7 @@ fn a_row_is_known_once_it_is_written_and_nothing_is_written_after_a_failure() {
         let is_written = disk.is_written.clone();
         let watcher = thread::spawn(move || {
             for _ in 0..4 {
-                let known = asked.unreported();
+                let known = asked.unreported(LEDGER).marks;
                 assert!(known.is_empty() || is_written.load(SeqCst), "{known:?} before it was written");
             }
         });
@@ -147,7 +155,7 @@ fn a_row_is_known_once_it_is_written_and_nothing_is_written_after_a_failure() {
         assert_eq!(disk.writes.load(SeqCst), 2, "the disk was written to after it had failed");
         let rows: Vec<_> = (3..).zip(&noted).filter(|(_, noted)| noted.is_ok()).collect();
         assert_eq!(rows.len(), 1, "{noted:?}");
-        assert_eq!(marks.all(), [JobMark { job: job(), branch: 0, next_row: rows[0].0 + 1 }]);
+        assert_eq!(heights(&marks), [(0, rows[0].0 + 1)]);
         assert!(marks.has_failed());
     });
 }
