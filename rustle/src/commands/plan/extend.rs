@@ -7,6 +7,7 @@ use accounting::zcdp;
 use clap::Args;
 use plan::Plan;
 
+use super::grid::GridArgs;
 use super::make::RunArgs;
 use crate::commands::errors::from_accounting;
 use crate::commands::plan_file;
@@ -52,6 +53,7 @@ pub fn run(args: &ExtendArgs, format: Format) -> anyhow::Result<ExitCode> {
         clip_norm: longer.clip_norm(),
         chacha_rounds: longer.chacha_rounds(),
         dimension: None,
+        grid: GridArgs::default(),
         out: args.out.clone(),
     };
     let answer = run.deliver(&longer, run.open_out()?, answer)?;

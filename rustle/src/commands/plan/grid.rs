@@ -12,10 +12,10 @@ fn rounding_parser() -> impl TypedValueParser<Value = Rounding> {
 }
 
 /// Whether rows are integers on a grid, and how sums come to it.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct GridArgs {
     /// Put the noise on a grid of integers, where the guarantee holds bit for bit; needs --dimension and, but for
-    /// contributions, --summing-error. Rows of such a plan are not served yet
+    /// contributions, --summing-error. `rustle noise` makes rows of such a plan; no service hands them out yet
     #[arg(long)]
     grid: bool,
     /// Make rows of floating-point numbers, which do not hold against precision attacks [default]
