@@ -57,11 +57,14 @@ pub struct Grants {
     pub standbys: Vec<LeaseGrant>,
 }
 
+/// Signatures that prove keys, by challenge and job.
+type SignedProofs = HashMap<([u8; 32], JobId), [u8; 64]>;
+
 pub struct Leases {
     table: Mutex<LeaseTable>,
     keyring: Keyring,
-    /// The proofs of keys that were signed, by challenge and job.
-    proofs: Mutex<HashMap<([u8; 32], JobId), [u8; 64]>>,
+    /// The proofs of keys that were signed.
+    proofs: Mutex<SignedProofs>,
     /// The release log on this worker's own disk.
     pub release_log: Arc<ReleaseLog>,
     pub limits: Arc<Limits>,
