@@ -5,7 +5,7 @@
 use ledger::{JobCursor, JobRecord, Ledger, LedgerError};
 use plan::Plan;
 use proto::model::OpenBranch;
-use proto::{Commitment, JobId, Nonce, RowRange, ServiceError};
+use proto::{Commitment, CoordinateRange, JobId, Nonce, RowRange, ServiceError};
 use release::binding::{bind, bind_above};
 use release::branches::{Resumption, open_branch_above, resume, resumption, rewind};
 use release::job::{define, define_with_ranges, dimension, layout_digest};

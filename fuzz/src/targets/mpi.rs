@@ -184,6 +184,11 @@ fn watermark_seeds() -> Vec<Vec<u8>> {
     vec![WatermarkSender::new(&marks, &job.job).next_part().to_vec()]
 }
 
+/// A ledger's id, a job's nonce and a branch.
+type Stretch<'a> = (&'a [u8], &'a [u8], u64);
+/// The number of rows released, and the commitment of the last.
+type LastRow<'a> = (u64, &'a [u8]);
+
 /// A launch resumes only if the ledger has everything that a plain reading finds.
 fn watermarks(bytes: &[u8]) -> String {
     let part: Part = sized(bytes);
@@ -194,7 +199,7 @@ fn watermarks(bytes: &[u8]) -> String {
     let mut watermarks = Watermarks::default();
     assert_eq!(watermarks.take([(0, part)]), left > most, "of {left} marks");
     // Of each branch the first mark of the highest row counts.
-    let mut highest: BTreeMap<(&[u8], &[u8], u64), (u64, &[u8])> = BTreeMap::new();
+    let mut highest: BTreeMap<Stretch<'_>, LastRow<'_>> = BTreeMap::new();
     for mark in found.take(left.min(most) as usize) {
         let [branch, next_row] = [0, 8].map(|at| u64::from_le_bytes(sized(&mark[at..at + 8])));
         let kept =
@@ -203,7 +208,7 @@ fn watermarks(bytes: &[u8]) -> String {
             *kept = (next_row, &mark[80..113]);
         }
     }
-    let has = |(&(_, nonce, branch), &(next_row, commitment)): (&(&[u8], &[u8], u64), &(u64, &[u8]))| {
+    let has = |(&(_, nonce, branch), &(next_row, commitment)): (&Stretch<'_>, &LastRow<'_>)| {
         // The two branches of the ledger in the seed.
         let is_known = nonce == job.nonce.as_bytes()
             && match branch {
