@@ -202,11 +202,24 @@ impl Serialize for Answer {
 /// Names of figures that are rounded up in a table, so that none looks smaller than it is.
 const OF_PRIVACY: [&str; 4] = ["epsilon", "delta", "rho", "sensitivity"];
 
-/// Formats a value of the name, numbers to six digits. Of a long list only the ends are shown; JSON has all of it.
+/// Formats a value of the name, numbers to six digits. Of a long list only the ends are shown, of a long text or a list of
+/// lists the beginning; JSON has all of it.
 fn cell(name: &str, value: &Value) -> String {
     const SHOWN: usize = 24;
+    const LONGEST_TEXT: usize = 1200;
     match value {
+        Value::String(text) if text.len() > LONGEST_TEXT => {
+            let end = text.floor_char_boundary(LONGEST_TEXT / 2);
+            format!(
+                "{}\n… {} bytes in all; --format json has them, --out writes them …",
+                &text[..end],
+                text.len()
+            )
+        }
         Value::String(text) => text.clone(),
+        Value::Array(lists) if lists.len() > 2 && lists[0].is_array() => {
+            format!("{}\n… {} lists in all …", cell(name, &lists[0]), lists.len())
+        }
         Value::Null => "-".into(),
         Value::Number(number) if number.is_f64() => {
             let is_of_privacy = OF_PRIVACY.iter().any(|word| name.contains(word));
