@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-#: The roles that take part have so many characters at least, as in the benchmarks of LEAF and TensorFlow Federated.
+#: The roles that take part have so many characters at least.
 LEAST = 200
 TUNING = ("hamlet", "henry-v", "the-tempest", "twelfth-night")
 TEST = ("as-you-like-it", "coriolanus", "king-lear", "richard-ii")

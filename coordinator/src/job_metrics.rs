@@ -12,9 +12,12 @@ use crate::privacy_meter::{JobHistory, PrivacyCost};
 /// Reads a metric's value off a job's history; `None` if it is not known.
 type ReadValue = fn(&JobHistory) -> Option<f64>;
 
-const SERIES: [(&str, ReadValue); 4] = [
+const ROWS: [(&str, ReadValue); 2] = [
     (metric::JOB_ROWS_BOUND, |history| Some(history.rows_bound as f64)),
     (metric::JOB_ROWS_PLANNED, |history| Some(history.iterations as f64)),
+];
+
+const RHOS: [(&str, ReadValue); 2] = [
     (metric::JOB_RHO_SPENT, |history| spent(history).map(|cost| cost.rho)),
     (metric::JOB_RHO_PLANNED, |history| planned(history).map(|cost| cost.rho)),
 ];
@@ -33,16 +36,23 @@ fn planned(history: &JobHistory) -> Option<PrivacyCost> {
 }
 
 impl Coordinator {
-    /// Returns the metrics of all metered jobs and of all data sets.
+    /// Returns the metrics of all metered jobs and of all data sets: of none while the ledger may be an older copy, which
+    /// has lost charges.
     pub fn series(&self) -> String {
-        self.job_metrics() + &self.budget_meter().series()
+        let is_behind = self.cluster().budget_refusal().is_some();
+        let budgets = if is_behind { String::new() } else { self.budget_meter().series() };
+        self.job_metrics() + &budgets
     }
 
-    /// Returns the metrics of all metered jobs, in Prometheus' text format.
+    /// Returns the metrics of all metered jobs, in Prometheus' text format. A job of which the ledger knows less than was
+    /// released has no cost here.
     pub fn job_metrics(&self) -> String {
-        let jobs = self.privacy_meter().histories();
+        let mut jobs = self.privacy_meter().histories();
         let mut text = String::new();
-        SERIES.iter().for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, *read));
+        ROWS.iter().for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, *read));
+        let behind = self.cluster().jobs_behind();
+        jobs.retain(|job, _| !behind.contains(job));
+        RHOS.iter().for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, *read));
         let delta = format!(",delta=\"{:e}\"", self.settings().report_delta);
         EPSILONS.iter().for_each(|(name, read)| write_metric(&mut text, name, &delta, &jobs, *read));
         text

@@ -1,10 +1,9 @@
 //! The body of `/status` and of `rustle status`: health, jobs and workers, without secrets.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 use node::process::timestamp::rfc3339;
-use proto::JobId;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -26,7 +25,7 @@ impl Coordinator {
         let mut status = health::fields(&problems);
         let now = Instant::now();
         let cluster = self.cluster();
-        let behind: BTreeSet<JobId> = cluster.contradictions().map(|(_, mark)| mark.job).collect();
+        let behind = cluster.jobs_behind();
         let jobs = cluster.jobs().filter(|view| can_see(view.record.job.as_str()));
         let jobs = jobs.map(|view| self.job_status(&cluster, view, behind.contains(&view.record.job), now));
         let rest = json!({

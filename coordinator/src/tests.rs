@@ -28,6 +28,7 @@ mod handover;
 mod health;
 mod jobs;
 mod leases;
+mod old_copies;
 mod placing;
 mod possession;
 mod privacy_meter;

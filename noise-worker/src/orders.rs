@@ -9,6 +9,11 @@ use tokio::time::Instant;
 
 use crate::token_verifier::TokenVerifier;
 
+/// The time by which an order may look younger after a later heartbeat. The coordinator's clock as a worker knows it runs
+/// early by the time that the last heartbeat's answer took, which is shorter than this: an order that was over may be good
+/// again for as long.
+const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+
 /// The orders that one worker has obeyed, for as long as they could be repeated.
 #[derive(Debug)]
 pub struct Orders {
@@ -29,7 +34,8 @@ impl Orders {
         let now = Instant::now();
         let mut obeyed = self.obeyed.lock().unwrap_or_else(PoisonError::into_inner);
         obeyed.retain(|_, until| now < *until);
-        if obeyed.insert(*signed.signature(), now + Duration::from_millis(left_ms + 1)).is_some() {
+        let until = now + Duration::from_millis(left_ms + 1) + LONGEST_ANSWER;
+        if obeyed.insert(*signed.signature(), until).is_some() {
             return Err(ServiceError::PermissionDenied);
         }
         Ok(order)
@@ -56,16 +62,32 @@ mod tests {
         }
     }
 
+    fn verifier(key: &CoordinatorKey, coordinator_ms: u64) -> TokenVerifier {
+        TokenVerifier {
+            key: key.public(),
+            epoch: 4,
+            coordinator_ms,
+            requested_at: Instant::now(),
+            known: Arc::default(),
+        }
+    }
+
+    /// The heartbeat before had a slow answer: by it the order was nearly over.
+    #[test]
+    fn an_order_is_not_good_again_after_a_faster_heartbeat() {
+        let key = CoordinatorKey::new(&[1; 32]);
+        let orders = Orders::new(WorkerId::new("w").unwrap());
+        let signed: SignedSnapshot = key.order(&order()).try_into().unwrap();
+        orders.accept(&verifier(&key, 59_800), &signed).unwrap();
+        std::thread::sleep(Duration::from_millis(210));
+        let again = orders.accept(&verifier(&key, 59_000), &signed);
+        assert_eq!(again, Err(ServiceError::PermissionDenied));
+    }
+
     #[test]
     fn an_order_is_obeyed_once_in_its_time_by_the_worker_it_names() {
         let key = CoordinatorKey::new(&[1; 32]);
-        let verifier = TokenVerifier {
-            key: key.public(),
-            epoch: 4,
-            coordinator_ms: 1_000,
-            requested_at: Instant::now(),
-            known: Arc::default(),
-        };
+        let verifier = verifier(&key, 1_000);
         let orders = Orders::new(WorkerId::new("w").unwrap());
         let accept = |request: pb::SnapshotRequest| orders.accept(&verifier, &request.try_into()?);
         let give = |order: SnapshotOrder| accept(key.order(&order));

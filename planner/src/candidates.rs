@@ -60,17 +60,23 @@ pub(crate) fn all(request: &Request) -> Vec<Candidate> {
 
 /// Returns the general band matrices that may come near the least error found. Each is a refinement of the Toeplitz strategy
 /// of as many bands, which gains some per cent and takes most of a search's time; those whose Toeplitz strategy is far off
-/// are not searched.
+/// are not searched. Where no Toeplitz strategy can serve, as with learning rates, all band counts are.
 pub(crate) fn general_bands(request: &Request, found: &[Entry]) -> Vec<Candidate> {
     let in_order = || found.iter().filter(|entry| matches!(entry.sampling, Sampling::MinSep(_)));
     let least = |is_fitting: bool| {
         let counted = in_order().filter(|entry| entry.fits || !is_fitting);
         counted.map(|entry| entry.error).fold(f64::INFINITY, f64::min)
     };
-    let toeplitz = in_order().filter(|entry| entry.mechanism == MechanismKind::BandToeplitz.name());
+    let is_toeplitz = |entry: &Entry| entry.mechanism == MechanismKind::BandToeplitz.name();
+    let toeplitz = in_order().filter(|entry| is_toeplitz(entry));
     let near = toeplitz.filter(|entry| entry.error <= NEAR * least(entry.fits));
-    let bands = near.filter_map(|entry| entry.size);
-    let affordable = bands.filter(|bands| request.iterations.saturating_mul(*bands) <= BAND_MF_NUMBERS);
+    let bands: Vec<u64> = if in_order().any(is_toeplitz) {
+        near.filter_map(|entry| entry.size).collect()
+    } else {
+        ladder(widest(request).min(MOST_BANDS))
+    };
+    let is_affordable = |bands: &u64| request.iterations.saturating_mul(*bands) <= BAND_MF_NUMBERS;
+    let affordable = bands.into_iter().filter(is_affordable);
     let sampling = Sampling::MinSep(request.participation);
     let method = |bands: u64| Method::Search(Family::BandMfByEpoch { bands: bands as usize });
     affordable.map(|bands| Candidate { method: method(bands), sampling }).collect()
@@ -82,8 +88,7 @@ fn in_order(request: &Request) -> Vec<Candidate> {
     let rule = request.participation;
     let mut methods = vec![Method::Search(Family::Identity), Method::Search(Family::Tree)];
     methods.extend([2, 3, 4, 6].map(|buffers| Method::Search(Family::Blt { buffers })));
-    let widest = if rule.in_rounds(n) == 1 { n } else { rule.min_sep.min(n) };
-    for bands in ladder(widest.min(MOST_BANDS)) {
+    for bands in ladder(widest(request).min(MOST_BANDS)) {
         methods.push(Method::Search(Family::BandToeplitz { bands: bands as usize }));
     }
     for bands in [4, 8].into_iter().filter(|bands| *bands <= n) {
@@ -95,6 +100,13 @@ fn in_order(request: &Request) -> Vec<Candidate> {
     }
     let sampling = Sampling::MinSep(rule);
     methods.into_iter().map(|method| Candidate { method, sampling }).collect()
+}
+
+/// Returns the most bands of which one user's columns do not overlap.
+fn widest(request: &Request) -> u64 {
+    let n = request.iterations;
+    let rule = request.participation;
+    if rule.in_rounds(n) == 1 { n } else { rule.min_sep.min(n) }
 }
 
 /// 4, 8, 16, … and the widest itself.

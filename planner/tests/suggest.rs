@@ -188,6 +188,8 @@ fn what_a_setting_cannot_have_is_left_out_with_the_reason() {
     let sampled =
         |entry: &&Entry| entry.mechanism == "band-toeplitz" && entry.sampling_name == "cyclic-poisson";
     assert!(suggestion.entries.iter().filter(sampled).count() > 3);
+    // No Toeplitz strategy of batches in any order to refine: general bands are searched all the same.
+    assert!(suggestion.entries.iter().any(|entry| entry.mechanism == "band-mf"), "{:?}", suggestion.left_out);
 }
 
 #[test]

@@ -75,8 +75,8 @@ pub enum ServiceError {
     /// A worker or cursor has seen more than the ledger knows: nothing is bound until that is resolved.
     #[error(
         "the ledger is behind what was released: of job {job} it knows {known}, but {witness} has seen {seen}. It may be \
-         an old copy. Nothing is bound for the job: stop the coordinator and restore the newest ledger, or destroy the \
-         job and start another under a new name"
+         an old copy. Nothing is bound for the job: stop the coordinator and restore the newest ledger, or begin a new \
+         ledger and a new job and account for both"
     )]
     LedgerBehind { job: String, known: String, witness: String, seen: String },
     /// The cursor belongs to another job, plan or layout.

@@ -42,5 +42,5 @@ fn limits_are_those_of_the_call() {
 fn a_service_names_its_methods() {
     let shards: Vec<_> = rpc::paths_of("rustle.v1.Shards").collect();
     assert_eq!(shards, [rpc::FETCH_SLICE, "/rustle.v1.Shards/Snapshot"]);
-    assert_eq!(rpc::paths_of("rustle.v1.Jobs").count(), 15);
+    assert_eq!(rpc::paths_of("rustle.v1.Jobs").count(), 16);
 }

@@ -11,6 +11,7 @@ import pytest
 
 TRAININGS = Path(__file__).resolve().parents[2] / "trainings"
 FIGURES = TRAININGS.parent / "docs" / "trainings"
+MECHANISMS = ("identity", "tree", "blt", "band-mf")
 
 
 def command(name, folder, *words):
@@ -26,17 +27,43 @@ def ran(name, folder, *words):
     return found
 
 
+def saved(run):
+    """When the run's checkpoint was written, or None before the first one."""
+    state = run / "state.npz"
+    return state.stat().st_mtime_ns if state.exists() else None
+
+
+def stopped_amid_rows(training, folder):
+    """Stops the training some rows after the second checkpoint of a run, and returns the run's folder.
+
+    The first checkpoint is written before any row is bound. A run that is over by then leaves it to the next one.
+    """
+    for mechanism in MECHANISMS:
+        run = folder / f"{mechanism}-0"
+        while (begun := saved(run)) is None:
+            assert training.poll() is None
+            time.sleep(0.01)
+        while saved(run) == begun and not (run / "result.json").exists():
+            assert training.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.2)
+        training.send_signal(signal.SIGSTOP)
+        if not (run / "result.json").exists():
+            return run
+        training.send_signal(signal.SIGCONT)
+    raise AssertionError("every run was over before it could be stopped")
+
+
 def test_federated_roles(tmp_path):
     """Killed once, it continues with the same noise: rows after the checkpoint are requested again for the same sums."""
     first = subprocess.Popen(command("federated_roles", tmp_path, "--quick"), stdout=subprocess.DEVNULL)
-    run = tmp_path / "identity-0"
-    while not (run / "state.npz").exists():
-        assert first.poll() is None
-        time.sleep(0.01)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
+    try:
+        run = stopped_amid_rows(first, tmp_path)
+    finally:
+        first.kill()
+        first.wait()
     found = ran("federated_roles", tmp_path, "--quick")
-    for mechanism in ("identity", "tree", "blt", "band-mf"):
+    for mechanism in MECHANISMS:
         assert found["mechanisms"][mechanism]["epsilon"] == pytest.approx(8.0, rel=1e-6)
     assert json.loads((run / "result.json").read_text())["branch"] == 0
     assert len(list(tmp_path.glob("*/report.md"))) == 8

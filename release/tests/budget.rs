@@ -246,6 +246,7 @@ fn an_account_that_is_not_the_data_sets_is_refused() {
     let fixture = Fixture::new(100.0);
     let missing = BudgetedAccount { data_set: DataSetId::new("letters").unwrap(), ..account() };
     assert!(matches!(fixture.create_under("a", 4.0, &missing), Err(LedgerError::NotFound { .. })));
+    fixture.create("there", 4.0).unwrap();
     for (other, field) in [
         (BudgetedAccount { unit: PrivacyUnit::Device, ..account() }, "account.unit"),
         (
@@ -253,8 +254,11 @@ fn an_account_that_is_not_the_data_sets_is_refused() {
             "account.neighbouring",
         ),
     ] {
-        let refused = fixture.create_under("a", 4.0, &other).unwrap_err();
-        assert!(matches!(refused, LedgerError::Invalid { field: named, .. } if named == field), "{refused}");
+        for job in ["a", "there"] {
+            let refused = fixture.create_under(job, 4.0, &other).unwrap_err();
+            let is_named = matches!(refused, LedgerError::Invalid { field: named, .. } if named == field);
+            assert!(is_named, "{job}: {refused}");
+        }
     }
     for (plan, sampling) in [
         (plan_with(0.0), ""),
@@ -265,7 +269,7 @@ fn an_account_that_is_not_the_data_sets_is_refused() {
         let refused = planned_event(&plan, &account).unwrap_err();
         assert_eq!(refused.kind(), "invalid_argument", "{sampling}: {refused}");
     }
-    assert!(fixture.ledger.jobs().unwrap().is_empty());
+    assert_eq!(fixture.ledger.jobs().unwrap().len(), 1, "that of the data set's own account");
 }
 
 /// A sampled job is charged by privacy-loss distributions until it rewinds, and then as if its batches were in any order.

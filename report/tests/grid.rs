@@ -142,6 +142,9 @@ fn a_statement_says_which_arithmetic_it_holds_in() {
     let nearest = PlanSpec { grid: grid(-23, Rounding::Nearest, 1e-3), ..spec(Mechanism::Identity, 4.0) };
     let on_grid = says(nearest, &["Arithmetic", "theorem 1", "2^-23", "nearest", "the job vouches"]);
     assert_eq!(on_grid["grid"]["step"], -23);
+    // Four times 2²³, as it is: the deviation is not a cost to round up.
+    let exactly = PlanSpec { grid: grid(-23, Rounding::Nearest, 1e-3), ..spec(Mechanism::Identity, 4.0) };
+    says(exactly, &["is 33554432 of these steps", "dither its bound with 0;"]);
     assert_eq!(on_grid["grid"]["rounding"], "nearest");
     assert!(on_grid["grid"]["clip_norm_accounted"].as_f64().unwrap() > 1.001);
     let blt = Mechanism::Blt { theta: vec![0.9], omega: vec![0.2] };

@@ -31,6 +31,12 @@ pub fn rounded_up(value: f64) -> String {
     if is_below(&more) { nearest(value + unit) } else { more }
 }
 
+/// Returns six significant digits, rounded down: what is left of a budget must not look larger than it is.
+pub fn rounded_down(value: f64) -> String {
+    let negated = rounded_up(-value);
+    negated.strip_prefix('-').map_or_else(|| format!("-{negated}"), str::to_owned)
+}
+
 fn without_zeros(text: &str) -> String {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -69,6 +75,28 @@ mod tests {
         while value < 1e12 {
             let shown: f64 = rounded_up(value).parse().unwrap();
             assert!(shown >= value && shown <= value * 1.00002, "{value} is shown as {shown}");
+            value *= 1.37;
+        }
+    }
+
+    #[test]
+    fn rounded_down_is_never_above() {
+        for (value, down) in [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (1.9999999, "1.99999"),
+            (0.99999996, "0.999999"),
+            (8254.026, "8254.02"),
+            (999_999.7, "999999"),
+            (22009879.9, "22009879"),
+            (-2.5, "-2.5"),
+        ] {
+            assert_eq!(rounded_down(value), down, "{value}");
+        }
+        let mut value = 1.000_000_3e-7_f64;
+        while value < 1e12 {
+            let shown: f64 = rounded_down(value).parse().unwrap();
+            assert!(shown <= value && shown >= value * 0.99998, "{value} is shown as {shown}");
             value *= 1.37;
         }
     }

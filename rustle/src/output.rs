@@ -202,6 +202,9 @@ impl Serialize for Answer {
 /// Names of figures that are rounded up in a table, so that none looks smaller than it is.
 const OF_PRIVACY: [&str; 4] = ["epsilon", "delta", "rho", "sensitivity"];
 
+/// The name of a figure that a table has in full: any rounding of it is another guarantee.
+const IN_FULL: &str = "noise_multiplier";
+
 /// Formats a value of the name, numbers to six digits. Of a long list only the ends are shown, of a long text or a list of
 /// lists the beginning; JSON has all of it.
 fn cell(name: &str, value: &Value) -> String {
@@ -222,9 +225,7 @@ fn cell(name: &str, value: &Value) -> String {
         }
         Value::Null => "-".into(),
         Value::Number(number) if number.is_f64() => {
-            let is_of_privacy = OF_PRIVACY.iter().any(|word| name.contains(word));
-            let shown = if is_of_privacy { figures::rounded_up } else { figures::nearest };
-            number.as_f64().map_or_else(|| number.to_string(), shown)
+            number.as_f64().map_or_else(|| number.to_string(), shown(name))
         }
         Value::Array(values) if values.len() > SHOWN => {
             let ends = values[..SHOWN - 1].iter().chain(values.last());
@@ -235,6 +236,14 @@ fn cell(name: &str, value: &Value) -> String {
         Value::Array(values) => values.iter().map(|value| cell(name, value)).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
+}
+
+/// Returns how a number of the name is written in a table.
+fn shown(name: &str) -> fn(f64) -> String {
+    if name.contains(IN_FULL) {
+        return |value: f64| value.to_string();
+    }
+    if OF_PRIVACY.iter().any(|word| name.contains(word)) { figures::rounded_up } else { figures::nearest }
 }
 
 #[cfg(test)]
@@ -279,5 +288,13 @@ mod tests {
         let table = Answer::new().with("epsilon", 2.5).with("long", vec![0.5; 100]).table().to_string();
         assert!(table.contains("epsilon") && table.contains("2.5") && table.contains("100 in all"));
         assert!(!table.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_noise_multiplier_is_shown_in_full() {
+        for (sigma, text) in [(1.1000004_f64, "1.1000004"), (4.0, "4"), (0.123456789, "0.123456789")] {
+            assert_eq!(cell("noise_multiplier", &Value::from(sigma)), text);
+        }
+        assert_eq!(cell("epsilon", &Value::from(1.1000004_f64)), "1.10001");
     }
 }

@@ -91,7 +91,8 @@ fn what_serves_floats_refuses_a_plan_on_a_grid() {
         1,
         &["another type", "<i4"],
     );
-    bench.refused("calibrate plan --plan grid.toml --epsilon 1 --delta 1e-6", 2, &["--plan has [grid]"]);
+    let searched = "calibrate plan --plan grid.toml --epsilon 1 --delta 1e-6";
+    bench.refused(searched, 2, &["--plan has [grid]", "rustle plan suggest --grid"]);
     assert!(!bench.path("x.npy").exists());
 }
 

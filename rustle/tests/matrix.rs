@@ -41,6 +41,42 @@ fn matrix_accounts_agree_with_samples_and_refuse_what_they_lack() {
 }
 
 #[test]
+fn a_grid_counts_with_the_chance_to_leave_the_mechanism() {
+    let bench = Bench::new();
+    let grid = "--iterations 12 --noise-multiplier 4 --dimension 1000000 --grid --rounding dithered --summing-error 0";
+    bench.json(&format!("plan from --mechanism band-sqrt --bands 3 {grid} --out grid.toml"));
+    bench.json(&format!("plan from --mechanism blt --theta 0.9 --omega 0.2 {grid} --out blt.toml"));
+    let shown = bench.json("plan show grid.toml");
+    let figure = |name: &str| number(&shown["grid"], name);
+    let tau = figure("range_failure") + figure("buffer_failure") + figure("rounding_failure");
+    assert!(tau > 0.0, "{shown}");
+    let words = "--sampling balls-in-bins --batches-per-epoch 6";
+    let answer = bench.json(&format!("account matrix --plan grid.toml {words} --delta 1e-5"));
+    assert!(number(&answer, "epsilon") > 0.0);
+    // So far out nothing is left of the mechanism's own δ.
+    let answer = bench.json(&format!("account matrix --plan grid.toml {words} --epsilon 6"));
+    let least = tau * (1.0 + 6f64.exp());
+    assert!(number(&answer, "delta") >= least * (1.0 - 1e-12), "{answer}: {least}");
+    for method in ["conditional", "renyi"] {
+        let blt = format!("account matrix --plan blt.toml {words} --method {method} --delta 1e-5");
+        bench.refused(&blt, 2, &["any but blt"]);
+    }
+}
+
+#[test]
+fn columns_that_account_band_mf_is_not_for_are_noted() {
+    let bench = Bench::new();
+    let words = "plan optimize --mechanism band-mf --iterations 32 --min-sep 4 --max-participations 8";
+    for (flags, is_noted) in [("--out by-epoch.toml", true), ("--column-norms equal --out equal.toml", false)]
+    {
+        let output = bench.run(&format!("{words} {flags}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(said.contains("not `account band-mf`"), is_noted, "{said}");
+    }
+}
+
+#[test]
 fn a_longer_plan_is_charged_for_from_its_start() {
     let bench = Bench::new();
     let from =

@@ -111,9 +111,18 @@ fn suggest_recommends_a_plan_that_runs() {
     assert!(sampled <= 3.0 * (1.0 + 1e-6) && sampled > 2.95, "{sampled}");
     let alone = json("account plan --plan s.toml --delta 1e-6", folder.path())["epsilon"].as_f64().unwrap();
     assert!(alone > sampled);
-    let table = rustle(&args, folder.path());
-    let table = String::from_utf8(table.stdout).unwrap();
-    assert!(table.contains('→') && table.contains("identity") && table.contains("tree"), "{table}");
+    let table = |more: &str| {
+        let shown = rustle(&format!("{args} {more}"), folder.path());
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let short = table("--no-rates");
+    assert!(short.contains('→') && short.contains("identity") && !short.contains("ε if broken"), "{short}");
+    assert!(
+        short.lines().filter(|line| line.contains('┌')).count() == 2 && short.lines().count() < 40,
+        "{short}"
+    );
+    let whole = table("--no-rates --all");
+    assert!(whole.contains("tree") && whole.contains("ε if broken"), "{whole}");
 }
 
 #[test]

@@ -189,6 +189,25 @@ fn it_starts_again_what_ended_and_stops_in_order() {
     assert_eq!(up.end().code(), Some(0), "{}", up.said());
 }
 
+/// Returns whether the process runs: a zombie does not.
+fn is_running(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+#[test]
+fn it_ends_all_processes_of_its_command() {
+    let mut up = Up::start(&["--exec", "sleep 600 & echo \"running: $!.\" >&2; sleep 600; true"]);
+    let said = up.said();
+    let (_, rest) = said.split_once("running: ").unwrap();
+    let pid = rest.split('.').next().unwrap();
+    assert!(is_running(pid), "{said}");
+    signal("-TERM", up.child.id().into());
+    assert_eq!(up.end().code(), Some(1), "{}", up.said());
+    assert!(!is_running(pid), "the command left process {pid} behind:\n{}", up.said());
+}
+
 #[test]
 fn it_ends_with_the_command_that_it_runs_for() {
     let dir = TempDir::new().unwrap();

@@ -43,7 +43,8 @@
 //! At an integer order α, E\[W^α\] is the mean over α sets of e^{Σ_{j<k} K(S_j, S_k)}: [`RandomBatches::renyi`] sums it by a dynamic
 //! programme (the idea of Schuchardt and Kalinin 2026, arXiv:2601.21636), over blocks of neighbouring batches and how many of the α
 //! are in each. Products within a block, with the next block and with all others are rounded up to the largest of their kind, which
-//! bounds the sum term by term. The reverse order has no such sum; its account is the one above.
+//! bounds the sum term by term. The reverse order has no such sum; its account is the one above. No figure is above that of the
+//! Gaussian mechanism of a record whose rounds are known and have the largest products.
 
 mod circle;
 mod covers;
@@ -143,7 +144,28 @@ impl RandomBatches {
         let sigma = checked(noise_multiplier, question)?;
         let remove = orders::least(&self.ln_moments(sigma), question)?;
         let add = self.least(sigma, question, Side::Add)?;
-        Ok(if add.value > remove.value { add } else { remove })
+        let worse = if add.value > remove.value { add } else { remove };
+        let known = self.known(sigma, question)?;
+        if known < worse.value {
+            return Ok(Bound { value: known, order: None, hidden_among: Some(1) });
+        }
+        Ok(worse)
+    }
+
+    /// Bounds ε or δ by the Gaussian mechanism of a record whose rounds are known and have the largest products.
+    fn known(&self, sigma: f64, question: Question) -> Result<f64> {
+        let norm_squared = match self.scheme {
+            Scheme::BallsInBins(_) => self.reach.at(0),
+            Scheme::RandomAllocation => {
+                let apart = |k: u64| (self.epochs - k) as f64 * self.reach.at((k - 1) * self.batches + 1);
+                self.epochs as f64 * self.reach.at(0) + 2.0 * (1..self.epochs).map(apart).sum::<f64>()
+            }
+        };
+        let mu = norm_squared.sqrt() / sigma;
+        match question {
+            Question::AtDelta(delta) => gaussian::epsilon(delta, mu),
+            Question::AtEpsilon(epsilon) => gaussian::delta(epsilon, mu),
+        }
     }
 
     /// Returns bounds of ln E\[W^α\], one list for each size of block, at α = 0, 1, 2, ….

@@ -1,12 +1,13 @@
 //! Proofs that the ledger is an old copy, which stop the binding of one job or of all. They are kept as long as the process
 //! lives: what a worker reports later takes none of them back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::JobState;
 use proto::{JobId, ServiceError, WorkerId};
 
 use super::Cluster;
+use super::watermarks::behind;
 
 /// What workers have proved.
 #[derive(Debug, Default)]
@@ -17,17 +18,48 @@ pub struct Contradictions {
     epoch: Option<(WorkerId, u64)>,
 }
 
+impl Contradictions {
+    /// Stops the binding of a job for good. Returns whether it was not stopped before.
+    pub fn stop(&mut self, job: &JobId, proof: ServiceError) -> bool {
+        self.jobs.insert(job.clone(), proof).is_none()
+    }
+}
+
 impl Cluster {
     /// Returns why no row of the job may be bound and no branch of it opened; `None` where nothing speaks against it.
     pub fn refusal(&self, job: &JobId) -> Option<ServiceError> {
-        let by_epoch = self.contradictions.epoch.as_ref();
-        let by_epoch = by_epoch.map(|(worker, epoch)| ServiceError::LedgerBehind {
-            job: job.to_string(),
+        self.refusal_by_epoch(job.as_str()).or_else(|| self.contradictions.jobs.get(job).cloned())
+    }
+
+    fn refusal_by_epoch(&self, job: &str) -> Option<ServiceError> {
+        let (worker, epoch) = self.contradictions.epoch.as_ref()?;
+        Some(ServiceError::LedgerBehind {
+            job: job.to_owned(),
             known: format!("coordinator epoch {}", self.epoch),
             witness: format!("worker {worker}"),
             seen: format!("coordinator epoch {epoch}"),
-        });
-        by_epoch.or_else(|| self.contradictions.jobs.get(job).cloned())
+        })
+    }
+
+    /// Returns why nothing may be charged to a budget, and no budget be replaced; `None` where nothing speaks against it.
+    /// What is said of any job counts: an older copy has lost the charges after it, of whichever job.
+    pub fn budget_refusal(&self) -> Option<ServiceError> {
+        let by_job = || {
+            let mut open = self.jobs().filter(|view| view.record.state != JobState::Destroyed);
+            open.find_map(|view| self.contradictions.jobs.get(&view.record.job)).cloned()
+        };
+        let by_mark = || {
+            let (worker, mark) = self.contradictions().next()?;
+            Some(behind(&worker, &mark, self.jobs.get(&mark.job)))
+        };
+        self.refusal_by_epoch("(any)").or_else(by_job).or_else(by_mark)
+    }
+
+    /// Returns the jobs of which more was released than the ledger knows, or something else: their ε is not known either.
+    pub fn jobs_behind(&self) -> BTreeSet<JobId> {
+        let marked = self.contradictions().map(|(_, mark)| mark.job);
+        let is_stopped = |job: &&JobId| self.contradictions.epoch.is_some() || self.is_stopped(job);
+        marked.chain(self.jobs.keys().filter(is_stopped).cloned()).collect()
     }
 
     /// Takes in the highest epoch that a worker has seen on this ledger. One above this coordinator's proves that the
@@ -47,7 +79,7 @@ impl Cluster {
 
     /// Stops the binding of a job for good. Returns whether it was not stopped before.
     pub fn stop_job(&mut self, job: &JobId, proof: &ServiceError) -> bool {
-        self.contradictions.jobs.insert(job.clone(), proof.clone()).is_none()
+        self.contradictions.stop(job, proof.clone())
     }
 
     /// Returns whether a worker's proof has stopped the job.

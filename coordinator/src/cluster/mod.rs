@@ -150,6 +150,7 @@ impl Cluster {
         let gone = self.members.expire(now);
         gone.iter().for_each(|worker| self.cooldowns.forget_worker(worker));
         gone.iter().for_each(|worker| self.long_reports.forget(worker, now));
+        self.doubts.retain(|worker, _| !gone.contains(worker));
         self.drop_superseded(now);
         gone
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ledger::{BindingSummary, JobRecord, JobState, OpenedBranch};
 use proto::model::{JobMark, WorkerRecord};
-use proto::{JobId, MAX_MARKS_PER_MESSAGE, Nonce, Result, WorkerId};
+use proto::{JobId, MAX_MARKS_PER_MESSAGE, Nonce, Result, ServiceError, WorkerId};
 use release::watermarks::Watermark;
 use tokio::time::Instant;
 
@@ -151,7 +151,13 @@ impl Cluster {
             }
             let is_real =
                 view.is_some_and(|view| view.record.nonce == mark.nonce && mark.branch <= view.record.branch);
-            self.watermarks.keep(worker, mark, verdict, is_real)
+            let kept = self.watermarks.keep(worker, mark, verdict, is_real);
+            if (kept, verdict) == (WatermarkVerdict::TooMany, WatermarkVerdict::Above) && view.is_some() {
+                // What is not kept is not compared later.
+                self.contradictions.stop(&mark.job, behind(worker, mark, view));
+                return verdict;
+            }
+            kept
         };
         marks.iter().map(accept).collect()
     }
@@ -228,6 +234,21 @@ pub fn for_release(marks: &[(WorkerId, JobMark)]) -> Vec<Watermark<String>> {
         commitment: mark.commitment,
     };
     marks.iter().map(watermark).collect()
+}
+
+/// Returns the error for a mark above what the ledger knows of its job, or of a job that it has lost.
+pub fn behind(worker: &WorkerId, mark: &JobMark, view: Option<&JobView>) -> ServiceError {
+    let known = match view {
+        None => "nothing".to_owned(),
+        Some(view) if view.record.nonce != mark.nonce => "one with another nonce".to_owned(),
+        Some(view) => format!("branch {} up to row {}", view.record.branch, view.bound.next_row),
+    };
+    ServiceError::LedgerBehind {
+        job: mark.job.to_string(),
+        known,
+        witness: format!("worker {worker}"),
+        seen: format!("branch {} up to row {}", mark.branch, mark.next_row),
+    }
 }
 
 fn judge(mark: &JobMark, view: &JobView) -> WatermarkVerdict {

@@ -38,6 +38,7 @@ pub fn problems_of_cluster(cluster: &Cluster, now: Instant) -> Vec<Problem> {
         cluster.contradictions().take(MAX_OF_A_KIND).map(|(worker, mark)| behind(cluster, &worker, &mark)),
     );
     problems.extend(stopped(cluster).take(MAX_OF_A_KIND));
+    problems.extend(behind_without_jobs(cluster));
     let absent =
         cluster.members.absences().all().filter_map(|(worker, absence)| absent(now, worker, absence));
     problems.extend(absent.take(MAX_OF_A_KIND));
@@ -93,11 +94,9 @@ fn behind(cluster: &Cluster, worker: &WorkerId, mark: &JobMark) -> Problem {
         ),
         Err(_) => (
             "job_unknown_to_ledger",
-            format!(
-                "job {job} is not in this ledger, and {seen}: the ledger is an older copy, or another one"
-            ),
-            "bring that job's ledger back; or, if this ledger is meant, give the worker an empty --state-dir \
-             (docs/operations.md, Disaster)",
+            format!("job {job} is not in this ledger, and {seen}: the ledger is an older copy"),
+            "bind nothing; bring the newest ledger back, and keep this worker's --state-dir (docs/operations.md, \
+             Disaster)",
         ),
     };
     Problem::new(Severity::Critical, kind, what, next_step).of_job(job)
@@ -114,6 +113,19 @@ fn stopped(cluster: &Cluster) -> impl Iterator<Item = Problem> {
                          both (docs/operations.md, Disaster)";
         Some(Problem::new(Severity::Critical, "ledger_behind", proof.to_string(), next_step).of_job(job))
     })
+}
+
+/// The proof that the whole ledger is old, where no job shows it.
+fn behind_without_jobs(cluster: &Cluster) -> Option<Problem> {
+    let (worker, epoch) = cluster.epoch_proof()?;
+    if cluster.jobs().any(|view| view.record.state != JobState::Destroyed) {
+        return None;
+    }
+    let what = format!(
+        "this ledger is an older copy: {worker} has seen a later coordinator on it, of epoch {epoch}"
+    );
+    let next_step = "bring the newest ledger back, or begin a new one (docs/operations.md, Disaster)";
+    Some(Problem::new(Severity::Critical, "ledger_behind", what, next_step))
 }
 
 fn absent(now: Instant, worker: &WorkerId, absence: &Absence) -> Option<Problem> {

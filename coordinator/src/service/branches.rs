@@ -24,6 +24,7 @@ impl Coordinator {
         self.wait_out_grace_period(&job).await;
         let _change = self.lock_changes().await;
         self.check_not_contradicted(&job).await?;
+        self.check_charge_known(&job).await?;
         let marks = self.cluster().watermarks_to_check(&job);
         let name = job.clone();
         let nonce = rng::nonce().map_err(ServiceError::internal)?;

@@ -21,6 +21,7 @@ impl Coordinator {
 
     /// Replaces a data set's budget.
     pub async fn grant_budget(&self, data_set: DataSetId, budget: PrivacyBudget) -> Result<pb::DataSet> {
+        self.check_charges_known().await?;
         let name = data_set.clone();
         self.with_ledger(move |ledger| budget::grant(ledger, &name, budget)).await?;
         info!(%data_set, epsilon = budget.epsilon, delta = budget.delta, "budget granted");

@@ -27,6 +27,9 @@ impl Coordinator {
         }
         let Checked { request, plan, event } = checked_plan(request).await?;
         let dimension = release::job::dimension(request.dimension, &plan)?;
+        if request.account.is_some() {
+            self.check_may_be_charged(&request.job).await?;
+        }
         let _change = self.lock_changes().await;
         let shards = match request.shards {
             Some(shards) => shards,
@@ -52,6 +55,15 @@ impl Coordinator {
             }
         }
         self.job_message(&job)
+    }
+
+    /// Waits for what workers know before a data set is charged for a new job. Fails where that contradicts the ledger.
+    async fn check_may_be_charged(&self, job: &JobId) -> Result<()> {
+        if self.cluster().job(job).is_ok() {
+            return Ok(());
+        }
+        self.wait_out_grace_period(job).await;
+        self.check_charges_known().await
     }
 
     /// Returns the number of shards for a request that names none: one for each live worker, or as many as the job has
@@ -122,7 +134,7 @@ impl Coordinator {
         let keeps_charge = {
             let cluster = self.cluster();
             let is_waiting = cluster.grace_left(job, Instant::now()).is_some();
-            is_waiting || !cluster.watermarks_to_check(job).is_empty()
+            is_waiting || !cluster.watermarks_to_check(job).is_empty() || cluster.refusal(job).is_some()
         };
         self.with_ledger(move |ledger| ledger.end_job(&name, state, keeps_charge)).await
     }

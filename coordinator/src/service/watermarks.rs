@@ -104,6 +104,22 @@ impl Coordinator {
         Err(refusal)
     }
 
+    /// Fails where a worker has proved of any job that the ledger is old: then it has lost charges too.
+    pub async fn check_charges_known(&self) -> Result<()> {
+        let Some(refusal) = self.cluster().budget_refusal() else { return Ok(()) };
+        self.with_ledger(|ledger| ledger.id()).await?;
+        Err(refusal)
+    }
+
+    /// As [`check_charges_known`](Self::check_charges_known), for a job that a data set may be charged for. Its holder does not
+    /// learn the name of the other job.
+    pub async fn check_charge_known(&self, job: &JobId) -> Result<()> {
+        let Some(refusal) = self.cluster().budget_refusal() else { return Ok(()) };
+        let job = job.clone();
+        let charge = self.with_ledger(move |ledger| ledger.charge(&job)).await?;
+        charge.map_or(Ok(()), |_| Err(without_name(refusal)))
+    }
+
     /// Stops a job for good where the error says that the ledger knows less of it than a worker, or something else.
     pub fn stop_if_behind(&self, job: &JobId, error: &ServiceError) {
         if matches!(error, ServiceError::LedgerBehind { .. }) && self.cluster().stop_job(job, error) {
@@ -114,5 +130,14 @@ impl Coordinator {
 
     fn record_contradictions(&self) {
         gauge!(JOBS_CONTRADICTED).set(self.cluster().contradicted_jobs() as f64);
+    }
+}
+
+fn without_name(refusal: ServiceError) -> ServiceError {
+    match refusal {
+        ServiceError::LedgerBehind { known, witness, seen, .. } => {
+            ServiceError::LedgerBehind { job: "(another)".to_owned(), known, witness, seen }
+        }
+        other => other,
     }
 }

@@ -1,7 +1,7 @@
 //! Data sets: admission through the service, and what an ended job keeps.
 
 use proto::model::{
-    BudgetedAccount, CreateDataSet, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit,
+    BudgetedAccount, CreateDataSet, JobMark, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit,
 };
 use proto::{DataSetId, pb};
 
@@ -115,11 +115,85 @@ async fn an_old_ledger_gives_nothing_back() {
     coordinator.create_job(charged("job")).await.unwrap();
     let nonce = coordinator.cluster().job(&job()).unwrap().record.nonce;
     let commitment = Some(Commitment::of_text("elsewhere"));
-    let mark = proto::model::JobMark { job: job(), nonce, branch: 0, next_row: 5, commitment };
+    let mark = JobMark { job: job(), nonce, branch: 0, next_row: 5, commitment };
     let asked = registration("a", 1);
     let record = WorkerRecord { marks: vec![mark], ..asked.record.clone() };
     coordinator.register(Register { record, ..asked }).unwrap();
     coordinator.destroy_job(job()).await.unwrap();
     let shown = coordinator.data_set(mails()).await.unwrap();
     assert_eq!(shown.charges[0].state, "spent", "{shown:?}");
+}
+
+fn proof_by_epoch(coordinator: &Coordinator) -> WorkerRecord {
+    WorkerRecord { ledger: Some(LEDGER), highest_epoch: coordinator.epoch() + 1, marks: Vec::new() }
+}
+
+/// The record of a worker that has released a row of a job which the ledger has lost.
+fn proof_by_lost_job() -> WorkerRecord {
+    let mark = JobMark {
+        job: JobId::new("lost").unwrap(),
+        nonce: Nonce::from_bytes([8; 32]),
+        branch: 0,
+        next_row: 1,
+        commitment: Some(Commitment::of_text("x")),
+    };
+    WorkerRecord { ledger: Some(LEDGER), highest_epoch: 0, marks: vec![mark] }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_with_a_later_coordinator_gives_nothing_back() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    with_data_set(&coordinator, 100.0).await;
+    coordinator.create_job(charged("job")).await.unwrap();
+    coordinator.accept_record(&worker("a"), &proof_by_epoch(&coordinator));
+    coordinator.destroy_job(job()).await.unwrap();
+    let shown = coordinator.data_set(mails()).await.unwrap();
+    assert_eq!(shown.charges[0].state, "spent", "{shown:?}");
+}
+
+/// The copy has lost the charges after it, and would pay with what they spent.
+#[tokio::test(start_paused = true)]
+async fn an_old_ledger_charges_and_grants_nothing() {
+    for by_epoch in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let coordinator = open(&folder);
+        with_data_set(&coordinator, 100.0).await;
+        coordinator.create_job(charged("job")).await.unwrap();
+        coordinator.bind(bind(0..3, "x")).await.unwrap();
+        coordinator.meter_budgets().await;
+        assert!(coordinator.series().contains("data_set=\"mails\""));
+        let proof = if by_epoch { proof_by_epoch(&coordinator) } else { proof_by_lost_job() };
+        coordinator.accept_record(&worker("a"), &proof);
+
+        let created = coordinator.create_job(charged("other")).await.unwrap_err();
+        assert_eq!(created.kind(), "ledger_behind", "{created}");
+        let budget = PrivacyBudget::new(200.0, 1e-6).unwrap();
+        let granted = coordinator.grant_budget(mails(), budget).await.unwrap_err();
+        assert_eq!(granted.kind(), "ledger_behind", "{granted}");
+        let back = OpenBranch { job: job(), from_row: 1, expected_branch: 0, parent: None };
+        let opened = coordinator.open_branch(back).await.unwrap_err();
+        assert_eq!(opened.kind(), "ledger_behind", "{opened}");
+        assert!(!opened.to_string().contains("lost"), "a job's holder learns of no other job: {opened}");
+        assert!(!coordinator.series().contains("data_set=\"mails\""), "it states no budget");
+        // What is charged already is not charged anew.
+        coordinator.create_job(charged("job")).await.unwrap();
+        assert_eq!(coordinator.data_set(mails()).await.unwrap().charges.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_job_is_charged_when_workers_have_reported() {
+    let folder = TempDir::new().unwrap();
+    let first = open(&folder);
+    with_data_set(&first, 100.0).await;
+    drop(first);
+    let coordinator = open(&folder);
+    let late = async {
+        tokio::time::sleep(TTL).await;
+        coordinator.accept_record(&worker("a"), &proof_by_lost_job());
+    };
+    let (created, ()) = tokio::join!(coordinator.create_job(charged("job")), late);
+    let refused = created.unwrap_err();
+    assert!(refused.kind() == "ledger_behind" && refused.to_string().contains("worker a"), "{refused}");
 }

@@ -137,7 +137,9 @@ async fn an_older_ledger_stops_the_job_and_states_no_epsilon() {
         what(&coordinator, "ledger_behind")
             .contains("a has released rows of it up to 7 on branch 0, and the ledger knows of 2")
     );
-    assert!(what(&coordinator, "job_unknown_to_ledger").contains("job lost is not in this ledger"));
+    let unknown = what(&coordinator, "job_unknown_to_ledger");
+    assert!(unknown.contains("job lost is not in this ledger"), "{unknown}");
+    assert!(unknown.ends_with("the ledger is an older copy"), "{unknown}");
     let status = coordinator.status();
     assert_eq!(status["healthy"], false);
     assert!(
@@ -146,6 +148,21 @@ async fn an_older_ledger_stops_the_job_and_states_no_epsilon() {
     );
     let page = coordinator.page();
     assert!(page.contains("not healthy") && page.contains("this ledger is an older copy"), "{page}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_coordinator_is_a_problem_of_a_ledger_without_jobs_too() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    let first = registration("a", 1);
+    let record = WorkerRecord { highest_epoch: coordinator.epoch() + 7, ..first.record.clone() };
+    coordinator.register(Register { record, ..first }).unwrap();
+    assert_eq!(kinds(&coordinator), [("ledger_behind", Severity::Critical)]);
+    assert!(what(&coordinator, "ledger_behind").contains("a has seen a later coordinator on it"));
+    // A job shows it from then on, and it is shown once.
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let shown = kinds(&coordinator).into_iter().filter(|(kind, _)| *kind == "ledger_behind");
+    assert_eq!(shown.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

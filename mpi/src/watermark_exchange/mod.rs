@@ -84,9 +84,10 @@ impl WatermarkSender {
     }
 }
 
-/// The highest release that any rank has of each branch, and the rank that has it.
+/// The highest release that any rank has of each branch, and the rank that has it: several of one row, where ranks have
+/// released it under different commitments.
 #[derive(Default)]
-pub struct Watermarks(BTreeMap<Branch, (Release, Rank)>);
+pub struct Watermarks(BTreeMap<Branch, Vec<(Release, Rank)>>);
 
 impl Watermarks {
     /// Takes one part of each noise rank. Returns whether any of them has more to send.
@@ -97,10 +98,7 @@ impl Watermarks {
             let marks = part[8..].as_chunks::<MARK_BYTES>().0;
             for bytes in marks.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
                 let (branch, release) = decoded(bytes);
-                let highest = self.0.entry(branch).or_insert((release, rank));
-                if release.next_row > highest.0.next_row {
-                    *highest = (release, rank);
-                }
+                keep_highest(self.0.entry(branch).or_default(), release, rank);
             }
             has_more |= left > MARKS_PER_PART as u64;
         }
@@ -112,6 +110,7 @@ impl Watermarks {
     pub fn check_against(&self, ledger: &Ledger, job: &JobId) -> Result<(), LedgerError> {
         let id = ledger.id()?;
         let of_ledger = self.0.iter().filter(|((of, ..), _)| *of == id);
+        let of_branches = of_ledger.flat_map(|(of, highest)| highest.iter().map(move |it| (of, it)));
         let watermark = |(&(_, nonce, branch), &(release, rank)): (&Branch, &(Release, Rank))| Watermark {
             witness: format!("rank {rank}"),
             nonce,
@@ -119,9 +118,20 @@ impl Watermarks {
             next_row: release.next_row,
             commitment: release.commitment,
         };
-        let watermarks: Vec<_> = of_ledger.map(watermark).collect();
+        let watermarks: Vec<_> = of_branches.map(watermark).collect();
         // The launch would create the job anew in a ledger that has lost it.
         check_not_stale(ledger, job, &watermarks, UnknownJob::Refuse)
+    }
+}
+
+/// Of one row, a release under another commitment is kept beside the first: the ledger can agree with one of them alone.
+fn keep_highest(highest: &mut Vec<(Release, Rank)>, release: Release, rank: Rank) {
+    let known = highest.first().map_or(0, |(known, _)| known.next_row);
+    if release.next_row > known {
+        highest.clear();
+    }
+    if release.next_row >= known && highest.iter().all(|(known, _)| *known != release) {
+        highest.push((release, rank));
     }
 }
 

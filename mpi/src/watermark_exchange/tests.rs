@@ -20,7 +20,7 @@ async fn release(log: &Arc<ReleaseLog>, job: &JobId, branch: u64, row: u64) {
 }
 
 fn of_branch(watermarks: &Watermarks, branch: u64) -> (Release, Rank) {
-    watermarks.0[&(LEDGER, NONCE, branch)]
+    watermarks.0[&(LEDGER, NONCE, branch)][0]
 }
 
 fn up_to(next_row: u64) -> Release {
@@ -50,6 +50,19 @@ async fn every_branch_is_reported_and_the_highest_row_of_each_is_kept() {
     assert_eq!((watermarks.0.len(), parts), (2, 1));
     assert_eq!(of_branch(&watermarks, 0), (up_to(8), 3));
     assert_eq!(of_branch(&watermarks, 1), (up_to(5), 4));
+}
+
+#[tokio::test]
+async fn of_one_row_every_commitment_is_kept() {
+    let [one, same, other] = [(); 3].map(|()| Arc::new(ReleaseLog::open(None).unwrap()));
+    release(&one, &job("j"), 0, 7).await;
+    release(&same, &job("j"), 0, 7).await;
+    let identity = JobIdentity { ledger: LEDGER, nonce: NONCE, job: job("j") };
+    let anew = ReleasedRow { branch: 0, row: 7, commitment: Commitment::of_text("anew") };
+    other.clone().record(identity, 0, vec![anew]).await.unwrap();
+    let (watermarks, _) = exchange(&[(3, &one), (4, &same), (5, &other)], &job("j"));
+    let under_another = Release { next_row: 8, commitment: Some(Commitment::of_text("anew")) };
+    assert_eq!(watermarks.0[&(LEDGER, NONCE, 0)], [(up_to(8), 3), (under_another, 5)]);
 }
 
 #[tokio::test]

@@ -27,7 +27,8 @@ const DITHER_GRAIN: f64 = 1.0 / (1u64 << 24) as f64;
 /// Above what a handful of operations in binary64 can lose.
 const UP: f64 = 1.0 + 1.0 / (1u64 << 50) as f64;
 
-/// A job may rewind, and each branch has rows of its own that may fail: probabilities are for this many branches.
+/// A job may rewind, and each branch has rows of its own that may fail: probabilities are for up to this many branches. No rule
+/// stops a job from having more.
 const BRANCHES: f64 = 65_536.0;
 
 /// Largest probability of leaving the mechanism; a plan with more is refused.
@@ -71,7 +72,6 @@ pub(super) struct Run<'a> {
     pub deviations: &'a Deviations,
     pub dimension: u64,
     pub iterations: u64,
-    pub participations: u64,
     pub clip_norm: f64,
     pub scale: f64,
 }
@@ -83,7 +83,6 @@ impl Run<'_> {
         let numbers = self.dimension as f64 * self.iterations as f64;
         let rows = BRANCHES * numbers;
         let feedback_error = self.feedback_error();
-        let participations = self.participations.min(self.iterations) as f64;
         let dithered = self.grid.rounding == Rounding::Dithered;
         let figures = GridFigures {
             scale: self.scale,
@@ -93,8 +92,9 @@ impl Run<'_> {
             sensitivity_added: 2.0 * feedback_error * numbers.sqrt() * gamma / clip_norm * UP,
             range_failure: 2.0 * rows * normal_tail(self.distance()),
             buffer_failure: 2.0 * rows * self.deviations.buffers.len() as f64 * normal_tail(DEVIATIONS),
+            // Batches that are drawn at random may hold a unit in every round.
             rounding_failure: if dithered {
-                BRANCHES * participations * LN_DITHER_FAILURE.exp()
+                BRANCHES * self.iterations as f64 * LN_DITHER_FAILURE.exp()
             } else {
                 0.0
             },

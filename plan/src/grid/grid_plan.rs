@@ -52,7 +52,6 @@ impl GridPlan {
             deviations: &deviations,
             dimension,
             iterations: n,
-            participations: spec.participation.max_participations,
             clip_norm: spec.clip_norm,
             scale,
         };
@@ -162,7 +161,6 @@ pub(super) fn in_range(spec: &PlanSpec, grid: Grid) -> Result<bool, PlanError> {
         deviations: &deviations,
         dimension: 1,
         iterations: spec.iterations,
-        participations: 1,
         clip_norm: spec.clip_norm,
         scale,
     };

@@ -16,7 +16,7 @@ layout = { dimension = 1000000 }
 grid = { step = -27, rounding = 'nearest', summing_error = 1.2e-4 }
 ";
 
-/// 13·1.01·2²⁷ is within 32 bits; σ = ζ = 1, so s = 2^−step.
+/// 13·2²⁷ is within 32 bits; σ = ζ = 1, so s = 2^−step.
 fn on_grid(dimension: u64, mechanism: Mechanism, grid: Grid) -> Result<Plan, PlanError> {
     Plan::new(PlanSpec {
         noise_multiplier: 1.0,
@@ -101,6 +101,10 @@ fn what_a_grid_cannot_have_is_refused_with_the_way_out() {
     let theta = vec![1.0; 3];
     let wide = Mechanism::Blt { theta, omega: vec![1e-3; 3] };
     assert!(on_grid(1 << 40, wide, grid(-26, Rounding::Dithered)).is_ok());
+    let tree = Mechanism::Tree { restarts: vec![], completion: false };
+    assert!(on_grid(1000, tree.clone(), grid(-26, Rounding::Dithered)).is_ok());
+    let message = on_grid(1000, tree, grid(-27, Rounding::Dithered)).unwrap_err().to_string();
+    assert!(message.contains("a larger step"), "{message}");
     let far = Mechanism::BandToeplitz {
         coefficients: [vec![1.0], vec![2.0; 600]].concat(),
         column_normalised: false,
@@ -114,6 +118,20 @@ fn rows_on_a_grid_are_never_handed_out_as_floats() {
     assert!(matches!(plan.coefficients(), Err(PlanError::GridRows)));
     let message = plan.float_rows().unwrap_err().to_string();
     assert!(message.starts_with("grid_rows_are_integers") && message.contains("--float"), "{message}");
+}
+
+#[test]
+fn dither_may_fail_in_every_round() {
+    let once = Participation { min_sep: 1, max_participations: 1 };
+    let spec = PlanSpec {
+        participation: once,
+        layout: Layout::dimension_only(1000).ok(),
+        grid: Some(grid(-20, Rounding::Dithered)),
+        ..spec(2000, Mechanism::Identity)
+    };
+    let failure = Plan::new(spec).unwrap().on_grid().unwrap().figures().rounding_failure;
+    let least = 2000.0 * 2f64.powi(16 - 128);
+    assert!(failure >= least && failure < 1.1 * least, "{failure:e}");
 }
 
 #[test]

@@ -29,19 +29,21 @@ pub fn create_job(
 ) -> Result<Created, LedgerError> {
     let text = events::to_text(event)?;
     decide(|| {
+        let state = ledger.data_set(&account.data_set)?;
+        check_same_neighbours(&state.record, account)?;
         let expected = match ledger.job(&job.record.job)? {
             Some(_) => None,
-            None => Some(admitted(ledger, account, event)?),
+            None => Some(admitted(&state, event)?),
         };
         let reservation = Reservation { data_set: account.data_set.clone(), event: text.clone(), expected };
         ledger.create_charged_job(&job.record, &job.shards, Some(&reservation))
     })
 }
 
-/// Returns the end of the chain on which the event was found to fit.
-fn admitted(ledger: &Ledger, account: &BudgetedAccount, event: &Event) -> Result<Head, LedgerError> {
-    let state = ledger.data_set(&account.data_set)?;
-    let DataSetRecord { unit, neighbouring, .. } = state.record;
+/// Compares the account's unit and relation with the data set's: those of a job that exists too, whose event does not have
+/// the unit.
+fn check_same_neighbours(record: &DataSetRecord, account: &BudgetedAccount) -> Result<(), LedgerError> {
+    let DataSetRecord { unit, neighbouring, .. } = *record;
     let of_data_set = |word: &str| format!("{word}, as that of data set {}", account.data_set);
     if account.unit != unit {
         return Err(invalid("account.unit", account.unit, of_data_set(unit.name())));
@@ -49,8 +51,13 @@ fn admitted(ledger: &Ledger, account: &BudgetedAccount, event: &Event) -> Result
     if account.neighbouring != neighbouring {
         return Err(invalid("account.neighbouring", account.neighbouring, of_data_set(neighbouring.name())));
     }
+    Ok(())
+}
+
+/// Returns the end of the chain on which the event was found to fit.
+fn admitted(state: &DataSetState, event: &Event) -> Result<Head, LedgerError> {
     let others = events::charged(&state.charges, |_| true)?;
-    check_fits(&state, others, event, || least_noise(&state, event))?;
+    check_fits(state, others, event, || least_noise(state, event))?;
     Ok(state.head)
 }
 

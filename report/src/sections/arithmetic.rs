@@ -26,10 +26,7 @@ fn on_the_grid(grid: &GridFacts) -> String {
     format!(
         "Noise and sums are integers times 2^{}; the noise's deviation is {} of these steps. Figures are for the clip norm \
          ζ′ = {} and the noise multiplier {} beside it.",
-        grid.step,
-        number(grid.deviation),
-        grid.clip_norm_accounted,
-        grid.noise_multiplier_accounted
+        grid.step, grid.deviation, grid.clip_norm_accounted, grid.noise_multiplier_accounted
     )
 }
 

@@ -131,7 +131,7 @@ pub(crate) fn number(value: f64) -> String {
 
 /// Prints a δ as in 1e-6.
 pub(crate) fn power(value: f64) -> String {
-    format!("{value:e}")
+    if value == 0.0 { "0".to_owned() } else { format!("{value:e}") }
 }
 
 /// Prints a stretch of rows.
@@ -158,6 +158,6 @@ mod tests {
         ] {
             assert_eq!(number(value), shown);
         }
-        assert_eq!(power(1e-6), "1e-6");
+        assert_eq!((power(1e-6), power(0.0)), ("1e-6".to_owned(), "0".to_owned()));
     }
 }

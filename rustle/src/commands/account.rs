@@ -40,7 +40,7 @@ pub enum AccountCommand {
     UserLevel(SampledArgs<UserLevel>),
     /// Analyze independent noise under random allocation: each record in some batches of each epoch
     RandomAllocation(SampledArgs<RandomAllocation>),
-    /// Analyze a banded strategy under cyclic Poisson sampling
+    /// Analyze a banded strategy, columns of norm at most 1, under cyclic Poisson sampling
     BandMf(SampledArgs<BandMf>),
     /// Analyze a plan under balls-in-bins sampling, by Monte Carlo
     BallsInBins(monte_carlo::AccountArgs<balls_in_bins::BallsInBinsArgs>),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::online;
 use crate::access::CoordinatorArg;
+use crate::figures::{rounded_down, rounded_up};
 use crate::output::{self, Answer, Format, bad_use};
 use crate::streams;
 
@@ -162,7 +163,7 @@ fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
             &charge.state,
             &charge.rows_bound.to_string(),
             &charge.branch.to_string(),
-            &digits(charge.epsilon),
+            &rounded_up(charge.epsilon),
         ]);
     }
     if !data_set.charges.is_empty() {
@@ -187,23 +188,19 @@ fn summary(data_sets: &[pb::DataSet]) -> comfy_table::Table {
     let mut table = output::table(&header);
     for data_set in data_sets {
         let budget = data_set.budget.unwrap_or_default();
-        let of = |amount: Option<pb::PrivacyAmount>| digits(amount.unwrap_or_default().epsilon);
+        let epsilon = |amount: Option<pb::PrivacyAmount>| amount.unwrap_or_default().epsilon;
         table.add_row([
             data_set.data_set.clone(),
             data_set.unit.clone(),
             data_set.neighbouring.clone(),
             budget.delta.to_string(),
             budget.epsilon.to_string(),
-            of(data_set.spent),
-            of(data_set.reserved),
-            of(data_set.left),
+            rounded_up(epsilon(data_set.spent)),
+            rounded_up(epsilon(data_set.reserved)),
+            rounded_down(epsilon(data_set.left)),
         ]);
     }
     table
-}
-
-fn digits(epsilon: f64) -> String {
-    format!("{epsilon:.4}")
 }
 
 /// Prints the event chain. JSON has each event as the text that was hashed.
@@ -215,5 +212,26 @@ async fn history(client: &Client, data_set: &DataSetId, format: Format) -> anyho
             streams::line(json!({ "data_set": data_set, "entries": entries }))
         }
         Format::Table => streams::line(online::entries(&entries)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_charge_looks_smaller_than_it_is_and_no_rest_larger() {
+        let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: 1e-6 });
+        let data_set = pb::DataSet {
+            budget: amount(4.0),
+            spent: amount(1.0000001),
+            reserved: amount(1.9999998),
+            left: amount(1.0000001),
+            ..pb::DataSet::default()
+        };
+        let table = summary(&[data_set]);
+        let shown: Vec<String> =
+            table.row_iter().flat_map(comfy_table::Row::cell_iter).map(comfy_table::Cell::content).collect();
+        assert_eq!(shown[4..], ["4", "1.00001", "2", "1"]);
     }
 }

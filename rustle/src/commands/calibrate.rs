@@ -59,7 +59,7 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
-    /// Calibrate a banded strategy under cyclic Poisson sampling
+    /// Calibrate a banded strategy, columns of norm at most 1, under cyclic Poisson sampling
     BandMf {
         #[command(flatten)]
         shape: OpenBandMf,

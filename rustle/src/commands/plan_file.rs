@@ -20,6 +20,7 @@ pub fn without_grid(plan: &Plan) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(bad_use(
-        "--plan has [grid]; allowed: a plan without: calibrate that, and give the σ found to `rustle plan from --grid`",
+        "--plan has [grid]; allowed: a plan without, or `rustle plan suggest --grid`, which raises σ by what the grid \
+         costs",
     ))
 }

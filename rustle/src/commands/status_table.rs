@@ -49,13 +49,13 @@ fn listed<'a>(status: &'a Value, name: &str) -> &'a [Value] {
 
 /// Returns the table of jobs: where each stands, what it has cost, and whether it is served.
 pub fn jobs_table(jobs: &[Value]) -> String {
-    let mut table = output::table(&["job", "state", "mechanism", "rows", "ε of plan", "served", "left"]);
+    let mut table = output::table(&["job", "state", "rows", "ε of plan", "served", "left"]);
     for job in jobs {
         let text = |name: &str| job[name].as_str().unwrap_or("-").to_owned();
         let number = |name: &str| job[name].as_u64().unwrap_or(0);
         let rows = format!("{} of {}", number("next_row"), number("iterations"));
         let served = format!("{} of {}", number("shards_served"), number("shards"));
-        table.add_row([text("job"), text("state"), text("mechanism"), rows, epsilon(job), served, left(job)]);
+        table.add_row([text("job"), text("state"), rows, epsilon(job), served, left(job)]);
     }
     format!("{table}\n")
 }

@@ -73,11 +73,13 @@ pub struct UpArgs {
     restart: bool,
     #[command(flatten)]
     budget: UpBudgetArgs,
-    /// Print the addresses only once every shard of the job is served
+    /// Print the addresses only once every shard of the job is served. Until then any process that ends is a failure,
+    /// with --restart too
     #[arg(long)]
     wait: bool,
     /// Run a command by the shell once every shard is served, then end the cluster with its exit status. It finds the
-    /// cluster in RUSTLE_COORDINATOR, RUSTLE_TLS_DIR, RUSTLE_JOB and RUSTLE_URL, which rustle.connect takes
+    /// cluster in RUSTLE_COORDINATOR, RUSTLE_TLS_DIR, RUSTLE_JOB and RUSTLE_URL, which rustle.connect takes. Where the
+    /// cluster ends first, all processes of the command get SIGTERM, and SIGKILL after 5 s
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
 }

@@ -12,6 +12,7 @@ const TABLE: &str = "
 /rustle.v1.Jobs/CreateJob                                       -           -      -       own      -       -
 /rustle.v1.Jobs/GetJob                                          -           -      own     own      own     -
 /rustle.v1.Jobs/ListJobs                                        -           -      yes     yes      yes     -
+/rustle.v1.Jobs/GetStatus                                       -           -      yes     yes      yes     -
 /rustle.v1.Jobs/FinishJob                                       -           -      own     own      -       -
 /rustle.v1.Jobs/DestroyJob                                      -           -      -       own      -       -
 /rustle.v1.Jobs/ReshardJob                                      -           -      -       own      -       -

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use accounting::correlated::{Bound, Question, RandomBatches};
+use accounting::failure;
 use clap::Args;
 
 use super::ask::Query;
@@ -109,7 +110,7 @@ impl MatrixArgs {
         let given = [("--samples", self.samples.is_some()), ("--seed", self.seed.is_some())];
         refuse_given(&given, &format!("--method {method}"))?;
         let plan = plan_file::read(&self.plan)?;
-        let strategy = plan.running_strategy().map_err(bad_use)?;
+        let strategy = plan.sampled_strategy().map_err(bad_use)?;
         let rows = plan.iterations();
         let mechanism = match self.sampling {
             Draw::BallsInBins => RandomBatches::balls_in_bins(&strategy, rows, batches),
@@ -117,15 +118,19 @@ impl MatrixArgs {
         };
         let mechanism = mechanism.map_err(from_accounting)?;
         let sigma = plan.accounted_noise_multiplier();
-        let asked = |question| bound(&mechanism, sigma, question).map_err(from_accounting);
+        let left = plan.failure_probability();
+        let own = |question| bound(&mechanism, sigma, question);
         let (epsilon, delta, found) = match (self.query.epsilon, self.query.delta) {
             (Some(epsilon), _) => {
-                let found = asked(Question::AtEpsilon(epsilon))?;
-                (epsilon, found.value, found)
+                let found = own(Question::AtEpsilon(epsilon)).map_err(from_accounting)?;
+                let delta = failure::delta(epsilon, left, found.value).map_err(from_accounting)?;
+                (epsilon, delta, found)
             }
             (None, delta) => {
                 let delta = delta.unwrap_or(f64::NAN);
-                let found = asked(Question::AtDelta(delta))?;
+                let at = |delta| own(Question::AtDelta(delta));
+                let found = failure::at_delta(delta, left, at, |bound: &Bound| bound.value);
+                let found = found.map_err(from_accounting)?;
                 (found.value, delta, found)
             }
         };

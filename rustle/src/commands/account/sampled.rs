@@ -146,7 +146,8 @@ pub struct BandMf {
     /// Probability of a record per round, averaged over all rounds, in (0, 1/P]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
-    /// Number of bands of C, and of groups of records
+    /// Number of bands of C, whose columns have norm at most 1 (`--column-norms equal`), and of groups of records; a plan's own
+    /// norms: `rustle report --sampling cyclic-poisson`
     #[arg(long, value_name = "P")]
     pub bands: u64,
     /// Number of rounds n

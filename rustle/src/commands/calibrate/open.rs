@@ -59,7 +59,8 @@ pub struct OpenBandMf {
     /// Probability of a record per round, averaged over all rounds, in (0, 1/P]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// Number of bands of C, and of groups of records
+    /// Number of bands of C, whose columns have norm at most 1 (`--column-norms equal`), and of groups of records; a plan's own
+    /// norms: `rustle report --sampling cyclic-poisson`
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u64).range(1..))]
     bands: u64,
     /// Number of rounds n

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use plan::Mechanism;
+use plan::{Mechanism, Plan};
 use strategy::optimize::{Family, Optimized, Target, optimize};
 use strategy::{MechanismKind, Participation, Workload};
 
@@ -19,6 +19,9 @@ use crate::streams;
 
 /// Maximum number of buffers of a BLT where no count is given. A buffer is added while it gains more than 0.01 %.
 const BUFFERS: usize = 8;
+
+/// How far a norm may be above 1 by rounding.
+const COLUMN_NORM_ROUNDING: f64 = 1e-6;
 
 /// The norms of a band matrix's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -113,10 +116,26 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
         warn_of_few_samples(amplified);
     }
     args.run.print(&args.run.deliver(&plan, out, answer)?, format)?;
+    warn_of_column_norms(&plan)?;
     if !found.converged {
         streams::note("warning: the search ended before it converged; the plan is the best one found");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An account of bands by their number alone is for columns of norm at most 1.
+fn warn_of_column_norms(plan: &Plan) -> anyhow::Result<()> {
+    if !matches!(plan.mechanism(), Mechanism::BandMf { .. }) {
+        return Ok(());
+    }
+    let norm = plan.accounted_column_norm().map_err(bad_use)?;
+    if norm > 1.0 + COLUMN_NORM_ROUNDING {
+        streams::note(format!(
+            "note: a record's largest column has norm {norm:.6}: account for sampled batches by `rustle report --sampling …`, \
+             not `account band-mf`, which is for columns of norm at most 1 (--column-norms equal)"
+        ));
+    }
+    Ok(())
 }
 
 impl OptimizeArgs {

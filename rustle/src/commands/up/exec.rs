@@ -1,13 +1,13 @@
 //! `rustle up --wait` and `--exec`: waiting until the job is served, and the command that the cluster is for.
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use client::Client;
 use proto::JobId;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use crate::cluster::LocalCluster;
 
@@ -36,14 +36,14 @@ pub async fn wait_until_served(
     }
 }
 
-/// The command that a cluster runs for. It is ended with it.
+/// The command that a cluster runs for: a process group, of the shell and what it starts. It is ended with the cluster.
 #[derive(Debug)]
 pub struct ClusterCommand(Child);
 
 impl ClusterCommand {
     /// Starts the command by the shell, with these variables besides its environment.
     pub fn start(command: &str, variables: Vec<(&'static str, String)>) -> anyhow::Result<Self> {
-        let child = Command::new("sh").args(["-c", command]).envs(variables).spawn();
+        let child = Command::new("sh").args(["-c", command]).envs(variables).process_group(0).spawn();
         Ok(Self(child.with_context(|| format!("start sh -c {command:?}"))?))
     }
 
@@ -54,19 +54,23 @@ impl ClusterCommand {
 
     fn end(&mut self) {
         let Ok(None) = self.0.try_wait() else { return };
-        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended by now.
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        let group = Pid::from_child(&self.0);
+        // It may have ended by now.
+        let _ = kill_process_group(group, Signal::TERM);
         let deadline = Instant::now() + GRACE;
-        while matches!(self.0.try_wait(), Ok(None)) {
+        while self.is_running(group) {
             if Instant::now() >= deadline {
-                let _ = self.0.kill();
+                let _ = kill_process_group(group, Signal::KILL);
                 let _ = self.0.wait();
                 return;
             }
             std::thread::sleep(LOOK_INTERVAL);
         }
+    }
+
+    /// Returns whether the shell or a process that it started runs.
+    fn is_running(&mut self, group: Pid) -> bool {
+        matches!(self.0.try_wait(), Ok(None)) || test_kill_process_group(group).is_ok()
     }
 }
 

@@ -48,6 +48,11 @@ impl Watch {
         self.command = Some(command);
     }
 
+    /// Ends the command, which binds rows, and must not find its cluster gone. Returns whether there was one.
+    fn end_command(&mut self) -> bool {
+        self.command.take().is_some()
+    }
+
     /// Returns the exit status of the command, once it has ended.
     fn take_command_end(&mut self) -> anyhow::Result<Option<ExitCode>> {
         let ended = self.command.as_mut().map(ClusterCommand::ended).transpose()?.flatten();
@@ -76,13 +81,15 @@ impl Watch {
             } else if self.restart {
                 self.start_again(runtime, &mut cluster, &mut down)
             } else if cluster.coordinator().is_none() {
-                // Without a coordinator workers can't hand their shards over: they are killed, which loses none.
                 streams::note(
                     "stopping: no row can be bound without a coordinator; --restart starts it again",
                 );
+                self.end_command();
+                // Without a coordinator workers can't hand their shards over: they are killed, which loses none.
                 return Ok(ExitCode::FAILURE);
             } else if cluster.workers_running() == 0 {
                 streams::note("stopping: no worker is left to serve the job; --restart starts them again");
+                self.end_command();
                 cluster.stop()?;
                 return Ok(ExitCode::FAILURE);
             } else {
@@ -95,8 +102,7 @@ impl Watch {
                 false
             };
             if is_stopped {
-                // It binds rows, and must not find its cluster gone.
-                let is_cut_short = self.command.take().is_some();
+                let is_cut_short = self.end_command();
                 streams::note("stopping the workers, then the coordinator");
                 cluster.stop()?;
                 return Ok(if is_cut_short { ExitCode::FAILURE } else { ExitCode::SUCCESS });

@@ -1,0 +1,57 @@
+//! What a coordinator does on an older copy of its ledger, once a worker has proved that it is one.
+
+use proto::model::JobMark;
+
+use super::*;
+
+fn record(highest_epoch: u64, marks: Vec<JobMark>) -> WorkerRecord {
+    WorkerRecord { ledger: Some(LEDGER), highest_epoch, marks }
+}
+
+/// Returns the mark of a worker that has released row 1 of the job under the commitment `text`.
+fn mark(coordinator: &Coordinator, text: &str) -> JobMark {
+    let nonce = coordinator.cluster().job(&job()).unwrap().record.nonce;
+    let commitment = Some(Commitment::of_text(text));
+    JobMark { job: job(), nonce, branch: 0, next_row: 2, commitment }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_a_proof_has_stopped_states_no_cost() {
+    for by_epoch in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let coordinator = open(&folder);
+        coordinator.create_job(create(4096, 1)).await.unwrap();
+        coordinator.bind(bind(0..2, "x")).await.unwrap();
+        coordinator.meter_jobs().await;
+        let is_stated = || {
+            let is_in_status = coordinator.status()["jobs"][0]["epsilon"].is_number();
+            (is_in_status, coordinator.job_metrics().contains("rustle_job_privacy_spent_rho{"))
+        };
+        assert_eq!(is_stated(), (true, true));
+        let proof = if by_epoch {
+            record(coordinator.epoch() + 1, Vec::new())
+        } else {
+            record(0, vec![mark(&coordinator, "another")])
+        };
+        coordinator.accept_record(&worker("w"), &proof);
+        coordinator.check_watermarks().await;
+        assert_eq!(is_stated(), (false, false), "by epoch: {by_epoch}");
+        assert!(coordinator.job_metrics().contains("rustle_job_rows_planned{"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_there_is_no_room_for_stops_its_job_at_once() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let above = JobMark { branch: 3, ..mark(&coordinator, "x") };
+    let made_up =
+        |number: usize| JobMark { job: JobId::new(format!("job-{number}")).unwrap(), ..above.clone() };
+    coordinator.accept_record(&worker("w"), &record(0, (0..65_536).map(made_up).collect()));
+    assert!(coordinator.cluster().refusal(&job()).is_none());
+    coordinator.accept_record(&worker("w"), &record(0, vec![above.clone()]));
+    assert!(coordinator.cluster().watermarks_to_check(&job()).is_empty(), "it is not kept");
+    let refused = coordinator.bind(bind(0..1, "x")).await.unwrap_err();
+    assert!(refused.kind() == "ledger_behind" && refused.to_string().contains("branch 3"), "{refused}");
+}
