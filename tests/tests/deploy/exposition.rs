@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use node::telemetry::metric_definitions::{Kind, MetricDefinition};
 
 /// Labels that any metric of ours may have: each has few values, whatever callers do.
-const LABELS: [&str; 10] =
-    ["method", "code", "kind", "reason", "version", "le", "how", "state", "delta", "data_set"];
+const LABELS: [&str; 11] =
+    ["method", "code", "kind", "reason", "version", "le", "how", "state", "delta", "data_set", "severity"];
 /// Bounded by their number: [`coordinator`] watches 100 at most.
 const JOB_LABEL: &str = "training_job";
 

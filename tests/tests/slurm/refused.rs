@@ -90,7 +90,9 @@ fn without_slurm(path: &Path) -> String {
     let worker = mpi_folder().join("noise-worker").display().to_string();
     let hidden =
         "-u SLURM_JOBID -u SLURM_JOB_ID -u SLURM_NODELIST -u SLURM_PROCID -u SLURM_STEP_ID -u SLURM_STEPID";
-    executable(path, &format!("exec env {hidden} {worker} \"$@\""));
+    // Each task by itself makes Open MPI's folder of the node: two of one node meet there, and one of them may fail.
+    let own = "OMPI_MCA_orte_tmpdir_base=$(mktemp -d)";
+    executable(path, &format!("exec env {hidden} {own} {worker} \"$@\""));
     path.display().to_string()
 }
 
