@@ -73,8 +73,7 @@ fn shown(report: &DemoReport) -> String {
         text,
         "each image takes part {max_participations} times, every {min_sep} steps (min_sep counts j − i)."
     );
-    let header =
-        ["mechanism", "noise multiplier", "RMS loss", "test accuracy", "state bytes/parameter", "seconds"];
+    let header = ["mechanism", "noise mult.", "rms loss", "test accuracy", "state", "seconds"];
     let mut table = output::table(&header);
     for m in &report.mechanisms {
         table.add_row([
@@ -82,7 +81,7 @@ fn shown(report: &DemoReport) -> String {
             format!("{:.3}", m.noise_multiplier),
             format!("{:.3}", m.rms_loss),
             format!("{:.1} % ± {:.1}", 100.0 * m.test_accuracy_mean, 100.0 * m.test_accuracy_std),
-            m.state_bytes_per_parameter.to_string(),
+            format!("{} B", m.state_bytes_per_parameter),
             format!("{:.1}", m.seconds),
         ]);
     }
