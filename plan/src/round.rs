@@ -71,16 +71,20 @@ fn toeplitz(c: &[f64], output_scale: Vec<f32>) -> Result<Coefficients, PlanError
     Ok(Coefficients::Banded(Banded { bands: c.len(), rows, output_scale }))
 }
 
-/// ‖column t‖ for each t: Σ c_i² from i = 0 up, so that the short columns near n are prefixes of the full one.
-fn column_norms(c: &[f64], n: u64) -> Result<Vec<f32>, PlanError> {
+/// Σ c_i² over the first entries, for each number of them: the squared norms of a full column and of the short ones near n.
+pub(crate) fn sums_of_squares(c: &[f64]) -> Vec<f64> {
     let mut sum = 0.0;
-    let prefix: Vec<f64> = c
-        .iter()
+    c.iter()
         .map(|c| {
             sum += c * c;
             sum
         })
-        .collect();
+        .collect()
+}
+
+/// ‖column t‖ for each t.
+fn column_norms(c: &[f64], n: u64) -> Result<Vec<f32>, PlanError> {
+    let prefix = sums_of_squares(c);
     (0..n)
         .map(|t| {
             let entries = (n - t).min(c.len() as u64) as usize;

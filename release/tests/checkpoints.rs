@@ -1,31 +1,15 @@
 //! Numbers of checkpoints, which of them are usable, and which stay.
 #![allow(clippy::unwrap_used)]
 
+mod example;
+
+use example::{NEW_NONCE, NONCE, PLAN};
 use ledger::JobRecord;
 use plan::Plan;
 use proto::model::CheckpointPiece;
-use proto::{CheckpointRecord, CoordinateRange, JobId, Lineage, Nonce};
+use proto::{CheckpointRecord, CoordinateRange, JobId, Lineage};
 use release::checkpoints::{CheckpointIds, expired, is_usable};
 use release::job::define;
-
-const PLAN: &str = "\
-format = 1
-stream_version = 3
-chacha_rounds = 20
-iterations = 10
-noise_multiplier = 1.0
-clip_norm = 1.0
-
-[participation]
-min_sep = 1
-max_participations = 1
-
-[mechanism]
-name = \"identity\"
-";
-
-const NONCE: Nonce = Nonce::from_bytes([3; 32]);
-const NEW_NONCE: Nonce = Nonce::from_bytes([4; 32]);
 
 fn record() -> JobRecord {
     let plan = Plan::from_toml_str(PLAN).unwrap();

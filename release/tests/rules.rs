@@ -2,6 +2,9 @@
 //! they share, over a real ledger.
 #![allow(clippy::unwrap_used)]
 
+mod example;
+
+use example::{NEW_NONCE, NONCE, PLAN};
 use ledger::{JobCursor, JobRecord, Ledger, LedgerError};
 use plan::Plan;
 use proto::model::OpenBranch;
@@ -12,30 +15,11 @@ use release::job::{define, define_with_ranges, dimension, layout_digest};
 use release::watermarks::{UnknownJob, Watermark, check_not_stale};
 use tempfile::TempDir;
 
-const PLAN: &str = "\
-format = 1
-stream_version = 3
-chacha_rounds = 20
-iterations = 10
-noise_multiplier = 1.0
-clip_norm = 1.0
-
-[participation]
-min_sep = 1
-max_participations = 1
-
-[mechanism]
-name = \"identity\"
-";
-
 const LAYOUT: &str = "
 [[layout.parameters]]
 name = \"weights\"
 shape = [30, 20]
 ";
-
-const NONCE: Nonce = Nonce::from_bytes([3; 32]);
-const NEW_NONCE: Nonce = Nonce::from_bytes([4; 32]);
 
 fn new_ledger(folder: &TempDir) -> Ledger {
     let path = folder.path().join("ledger.redb");

@@ -243,7 +243,7 @@ async fn a_ledger_without_jobs_waits_for_workers_too() {
     is_behind(bound, "worker b");
 }
 
-/// A new cluster under an old name, whose hosts have the records of the one before.
+/// A new cluster under an old name, whose hosts have the records of an earlier one.
 #[tokio::test(start_paused = true)]
 async fn what_a_worker_has_of_another_ledger_is_not_heard() {
     let folder = TempDir::new().unwrap();

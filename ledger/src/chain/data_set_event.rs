@@ -25,7 +25,7 @@ pub enum DataSetEvent {
         /// The budget.
         budget: PrivacyBudget,
     },
-    /// Another budget took the place of the one before.
+    /// Another budget took the place of the last.
     BudgetGranted {
         /// The new budget.
         budget: PrivacyBudget,

@@ -58,14 +58,7 @@ fn toeplitz(c: &[f64], scale: f64) -> Result<GridCoefficients, PlanError> {
 
 /// C\[t, j\] = c_{t−j}/‖column j‖, whose short last columns have norms of their own.
 fn normalised(c: &[f64], n: u64, scale: f64) -> Result<GridCoefficients, PlanError> {
-    let mut sum = 0.0;
-    let prefix: Vec<f64> = c
-        .iter()
-        .map(|c| {
-            sum += c * c;
-            sum
-        })
-        .collect();
+    let prefix = round::sums_of_squares(c);
     let norm = |j: usize| prefix[(n as usize - j).min(c.len()) - 1].sqrt();
     per_row(c.len(), n, scale, |t, i| c[i] / norm(t - i))
 }
