@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import tempfile
 from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from . import _native
+from . import _native, errors
 
 
 class Batches:
@@ -35,6 +37,36 @@ class Batches:
         self._native = _native.Batches(json.dumps(scheme), owners, iterations, bytes(seed))
         said = json.dumps([self.scheme, owners, iterations], sort_keys=True).encode()
         self.digest = hashlib.sha256(b"rustle batches v1" + bytes(seed) + said).hexdigest()
+
+    @staticmethod
+    def seed_file(path: str | os.PathLike[str]) -> bytes:
+        """Returns the seed in a file, drawn from the operating system and written for its owner alone where it is missing.
+
+        A run that resumes needs the seed that it began with.
+
+        Raises:
+            rustle.errors.InvalidArgument: The file has other than 32 bytes.
+        """
+        path = os.path.abspath(path)
+        if not os.path.exists(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            # Under another name first, so that a seed never appears cut short.
+            descriptor, draft = tempfile.mkstemp(prefix=".seed-", dir=os.path.dirname(path))
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(os.urandom(32))
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                pass  # Another process was faster: its seed is the run's.
+            finally:
+                os.unlink(draft)
+        with open(path, "rb") as file:
+            seed = file.read()
+        if len(seed) != 32:
+            raise errors.make("batches", f"{path} has {len(seed)} bytes; allowed: 32, the seed of one run's batches")
+        return seed
 
     def __len__(self) -> int:
         return self._native.iterations

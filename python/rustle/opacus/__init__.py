@@ -7,6 +7,9 @@
         module=model, optimizer=optimizer, data_loader=loader, plan="run/plan.toml", batches=batches
     )
 
+Programs that pass Opacus's own arguments, ``noise_multiplier`` or those of ``make_private_with_epsilon``, need no plan:
+the engine makes it, with its batches, in a folder.
+
 Opacus clips, splits batches and writes checkpoints. Noise is fetched where Opacus would draw it, once per logical batch,
 so ``BatchMemoryManager`` works unchanged.
 """
@@ -34,6 +37,7 @@ from ..torch._loader import like
 from ..torch._order import Passes
 from ._accountant import Accountant
 from ._checks import check_arguments, check_batches, rank_of, ranks_of
+from ._drop_in import Wish
 from ._optimizer import is_within_batch, noised_optimizer
 
 __all__ = ["Accountant", "PrivacyEngine"]
@@ -55,7 +59,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         module: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         data_loader: DataLoader,
-        plan: Plan | str | os.PathLike[str],
+        plan: Plan | str | os.PathLike[str] | None = None,
         noise: Session | str | None = None,
         batches: Batches | None = None,
         steps_per_epoch: int | None = None,
@@ -63,9 +67,19 @@ class PrivacyEngine(opacus.PrivacyEngine):
         divide_by: float | None = None,
         poisson_sampling: bool = False,
         clipping: str = "flat",
+        noise_multiplier: float | None = None,
+        max_grad_norm: float | None = None,
+        epochs: int | None = None,
+        folder: str | os.PathLike[str] = "run",
+        mechanism: str | None = None,
+        size: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Makes a model private as ``opacus.PrivacyEngine.make_private`` does, with σ and clip norm from the plan.
+        """Makes a model private as ``opacus.PrivacyEngine.make_private`` does, with σ and clip norm from a plan.
+
+        With ``plan`` the noise is that plan's. With ``noise_multiplier`` and ``max_grad_norm``, Opacus's own arguments,
+        and ``epochs`` the engine makes a plan that costs as much privacy as independent noise of that multiplier on
+        the same batches, and has the least error; see :meth:`make_private_with_epsilon` for folder and batches.
 
         Args:
             plan: A plan, or its file.
@@ -76,6 +90,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             steps_per_epoch: The steps after which iterating the loader pauses, for programs that train in epochs; with
                 ``batches`` alone, whose loader is the whole run otherwise.
             commitment: As in :func:`rustle.torch.attach`.
+            noise_multiplier, max_grad_norm, epochs, folder, mechanism, size, poisson_sampling: In the place of a plan.
             divide_by: A public constant that the sums of a batch, over all ranks, are divided by. By default it is the
                 expected batch size, which depends on the data, so that ε for add-remove is refused.
 
@@ -90,6 +105,23 @@ class PrivacyEngine(opacus.PrivacyEngine):
             The module, the optimizer and the data loader to train with, and before the loader the criterion of ghost
             clipping.
         """
+        if plan is None:
+            wish = Wish(
+                module,
+                data_loader,
+                epochs=epochs,
+                clip_norm=max_grad_norm,
+                noise_multiplier=_given(noise_multiplier),
+                poisson=poisson_sampling,
+                mechanism=mechanism,
+                size=size,
+            )
+            given = {"noise": noise, "batches": batches, "steps_per_epoch": steps_per_epoch}
+            settings = {"commitment": commitment, "divide_by": divide_by, "clipping": clipping, **kwargs}
+            return self._make(wish, folder, module, optimizer, data_loader, {**given, **settings})
+        planned = {"noise_multiplier": noise_multiplier, "max_grad_norm": max_grad_norm, "epochs": epochs}
+        planned |= {"mechanism": mechanism, "size": size}
+        kwargs |= {name: value for name, value in planned.items() if value is not None}
         check_arguments(kwargs, poisson_sampling=poisson_sampling, clipping=clipping, divide_by=divide_by)
         rank, ranks = rank_of(module)
         if batches is not None:
@@ -142,9 +174,72 @@ class PrivacyEngine(opacus.PrivacyEngine):
         noised._steps.watch(made[0], checked)
         return *made[:-1], checked
 
-    def make_private_with_epsilon(self, **_: Any) -> Any:
-        text = "a plan sets the noise; create one with rustle.plan(epsilon=…, delta=…) and call make_private(plan=…)"
-        raise errors.make("invalid_argument", text)
+    def make_private_with_epsilon(  # type: ignore[override]
+        self,
+        *,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data_loader: DataLoader,
+        target_epsilon: float,
+        target_delta: float,
+        epochs: int,
+        max_grad_norm: float,
+        poisson_sampling: bool = False,
+        folder: str | os.PathLike[str] = "run",
+        mechanism: str | None = None,
+        size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Makes a model private at (ε, δ) over ``epochs`` passes: makes the plan and the batches, and begins the run.
+
+        The folder keeps plan, batch seed, key and ledger; called again with the same arguments, it continues with them.
+        Batches have as many records as the loader's, in another order, and the returned loader pauses after each epoch.
+
+        Args:
+            target_epsilon, target_delta: (ε, δ) of the whole run, by Rustle's account for zeroing out a record.
+            epochs: The passes of the whole training; steps beyond them are refused.
+            max_grad_norm: ζ, the clip norm.
+            poisson_sampling: False: each record is in one batch of every epoch, and the plan is the one with the least
+                error for that. True: batches are sampled as Opacus samples them, and noise is independent.
+            folder: The folder of the run. Never copy it to train twice.
+            mechanism, size: As of :func:`rustle.plan`; by default the mechanism with the least error.
+            kwargs: Those of :meth:`make_private` beside a plan.
+
+        Raises:
+            rustle.errors.PlanError: The folder has the plan of other arguments.
+        """
+        wish = Wish(
+            module,
+            data_loader,
+            epochs=epochs,
+            clip_norm=max_grad_norm,
+            promise=(target_epsilon, target_delta),
+            poisson=poisson_sampling,
+            mechanism=mechanism,
+            size=size,
+        )
+        return self._make(wish, folder, module, optimizer, data_loader, kwargs)
+
+    def _make(
+        self, wish: Wish, folder: Any, module: Any, optimizer: Any, loader: DataLoader, settings: dict[str, Any]
+    ) -> Any:
+        for name in ("plan", "batches", "steps_per_epoch", "noise"):
+            if settings.pop(name, None) is not None:
+                text = f"{name} is given without a plan of yours; allowed: none, as the engine makes plan and batches"
+                raise errors.make("invalid_argument", text)
+        if rank_of(module)[1] > 1:
+            text = "several ranks without a plan; allowed: plan=, batches= and noise= of a cluster's job"
+            raise errors.make("invalid_argument", text)
+        path, batches = wish.run(folder)
+        return self.make_private(
+            module=module,
+            optimizer=optimizer,
+            data_loader=loader,
+            plan=path,
+            batches=batches,
+            steps_per_epoch=wish.steps_per_epoch,
+            **settings,
+        )
 
     def _prepare_optimizer(
         self, *, optimizer: torch.optim.Optimizer, expected_batch_size: float, **kwargs: Any
@@ -180,6 +275,16 @@ class PrivacyEngine(opacus.PrivacyEngine):
         made = noised_optimizer(noise, choice, arguments)
         self.attachment = made._attachment
         return made
+
+
+def _given(noise_multiplier: float | None) -> float:
+    if noise_multiplier is None:
+        text = (
+            "plan is missing; allowed: a plan or its file, or noise_multiplier, max_grad_norm and epochs, or "
+            "make_private_with_epsilon"
+        )
+        raise errors.make("invalid_argument", text)
+    return noise_multiplier
 
 
 def _check_complete(optimizer: Any) -> None:

@@ -40,7 +40,7 @@ def check_arguments(
     others: dict[str, Any], *, poisson_sampling: bool, clipping: str, divide_by: float | None
 ) -> None:
     """Refuses arguments of Opacus that a plan already sets, or that no account covers."""
-    for name in ("noise_multiplier", "max_grad_norm", "noise_generator"):
+    for name in ("noise_multiplier", "max_grad_norm", "noise_generator", "epochs", "mechanism", "size"):
         if name in others:
             raise errors.make(
                 "invalid_argument", f"{name} is given; allowed: none beside a plan, which sets it"
