@@ -1,7 +1,8 @@
 """Correlated noise for differentially private training.
 
-``connect`` opens a session with an engine in this process or with a cluster; ``plan`` finds the mechanism with the least
-error; ``report`` states the privacy that a plan or a run promises. Adapters: :mod:`rustle.torch`, :mod:`rustle.opacus`, :mod:`rustle.jax`. For users
+``begin`` makes a run from (ε, δ) and the shape of a training; ``connect`` opens a session with an engine in this process or with a cluster; ``plan`` finds the mechanism with the least
+error; ``report`` states the privacy that a plan or a run promises. Adapters: :mod:`rustle.torch`, :mod:`rustle.opacus`, :mod:`rustle.jax`, :mod:`rustle.lightning`, :mod:`rustle.transformers`;
+:mod:`rustle.metrics` for what watches a run. For users
 and clients with many records: :mod:`rustle.federated`, :mod:`rustle.user_level`, :mod:`rustle.group_sizes`.
 """
 
@@ -13,6 +14,7 @@ from ._native import Plan
 from ._planning import calibrate, epsilon, event, plan, report, suggest
 from ._rounds import Rounds
 from ._session import Session
+from ._wish import begin
 from .errors import RustleError
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Rounds",
     "RustleError",
     "Session",
+    "begin",
     "calibrate",
     "connect",
     "epsilon",

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("page, needs", [("pytorch", "torch"), ("opacus", "opacus"), ("jax", "optax")])
+@pytest.mark.parametrize("page, needs", [("pytorch", "torch"), ("opacus", "opacus"), ("jax", "optax"), ("huggingface", "peft")])
 def test_how_to(tmp_path, page, needs):
     pytest.importorskip(needs)
     text = (ROOT / f"docs/howto/{page}.md").read_text()

@@ -90,3 +90,61 @@ def test_checkpoints_resume(session, tmp_path):
             model, rustle.torch.DataLoader(data(), rounds), ckpt_path=tmp_path / "saved.ckpt", weights_only=False
         )
         assert (again.next_step, again.branch) == (STEPS, 0)
+
+
+def watched(session, **arguments):
+    import rustle.lightning
+
+    return rustle.lightning.Callback(session, *arguments.pop("sinks", ()), delta=1e-5, **arguments)
+
+
+def test_the_callback_logs_what_the_run_has_cost(session, tmp_path):
+    rounds = rustle.Rounds(batches(), session, steps_per_epoch=PER_EPOCH)
+    logger = lightning.pytorch.loggers.CSVLogger(tmp_path)
+    made = trainer(max_epochs=3, callbacks=[watched(session, every=4)], logger=logger)
+    made.fit(Model(session, True), rustle.torch.DataLoader(data(), rounds))
+    with open(tmp_path / "lightning_logs" / "version_0" / "metrics.csv") as file:
+        head, *lines = file.read().split()
+    rows = [line.split(",")[head.split(",").index("rustle/rows")] for line in lines]
+    assert rows == ["4.0", "8.0", "12.0"]
+
+
+@pytest.mark.parametrize("wrong", ["loader", "noise", "accumulated"])
+def test_the_callback_refuses_a_training_that_is_not_private(session, wrong):
+    steps = []
+    callback = watched(session, sinks=(lambda _, step: steps.append(step),))
+    model = Model(session, True)
+    if wrong == "noise":
+        model.configure_optimizers = lambda: torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(data(), batch_size=SIZE)
+    if wrong != "loader":
+        loader = rustle.torch.DataLoader(data(), rustle.Rounds(batches(), session))
+    text = {"loader": "nothing checks", "noise": "has no noise", "accumulated": "2 batches are accumulated"}[wrong]
+    accumulated = 2 if wrong == "accumulated" else 1
+    with pytest.raises(errors.InvalidArgument, match=text):
+        trainer(max_epochs=1, callbacks=[callback], accumulate_grad_batches=accumulated).fit(model, loader)
+    assert session.next_step == 0 and not steps
+
+
+def test_noise_is_not_attached_to_a_wrapper(session):
+    net = Model(session, True)
+    wrapped = lightning.pytorch.core.optimizer.LightningOptimizer(torch.optim.SGD(net.parameters(), lr=0.1))
+    with pytest.raises(errors.InvalidArgument, match="configure_optimizers"):
+        rustle.torch.attach(wrapped, session, net)
+
+
+def test_clipped_sums_within_manual_optimization(session):
+    """Per-example clipping by `clipped_sum` where the loss of a batch would not be clipped."""
+
+    class Clipped(Model):
+        def training_step(self, batch, index):
+            optimizer = self.optimizers()
+            loss = lambda net, x, y: torch.nn.functional.cross_entropy(net(x), y)
+            norm = self.session.plan.clip_norm
+            rustle.torch.clipped_sum(self.net, loss, *batch, clip_norm=norm, divide_by=SIZE)
+            optimizer.step()
+
+    rounds = rustle.Rounds(batches(), session, steps_per_epoch=PER_EPOCH)
+    made = trainer(max_epochs=3, callbacks=[watched(session, sinks=(lambda *_: None,))])
+    made.fit(Clipped(session, False), rustle.torch.DataLoader(data(), rounds))
+    assert session.next_step == STEPS

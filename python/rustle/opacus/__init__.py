@@ -32,12 +32,12 @@ from .._session import Session
 from .._connect import connect
 from .._round_guard import RoundGuard
 from .._rounds import Rounds
-from ..torch import Attachment, Noise
+from .._wish import Wish
+from ..torch import Attachment, Noise, layout
 from ..torch._loader import like
 from ..torch._order import Passes
 from ._accountant import Accountant
 from ._checks import check_arguments, check_batches, rank_of, ranks_of
-from ._drop_in import Wish
 from ._optimizer import is_within_batch, noised_optimizer
 
 __all__ = ["Accountant", "PrivacyEngine"]
@@ -106,7 +106,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             clipping.
         """
         if plan is None:
-            wish = Wish(
+            wish = _wish(
                 module,
                 data_loader,
                 epochs=epochs,
@@ -208,7 +208,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         Raises:
             rustle.errors.PlanError: The folder has the plan of other arguments.
         """
-        wish = Wish(
+        wish = _wish(
             module,
             data_loader,
             epochs=epochs,
@@ -275,6 +275,17 @@ class PrivacyEngine(opacus.PrivacyEngine):
         made = noised_optimizer(noise, choice, arguments)
         self.attachment = made._attachment
         return made
+
+
+def _wish(module: torch.nn.Module, loader: DataLoader, *, clip_norm: Any, **arguments: Any) -> Wish:
+    # Opacus takes one norm for each parameter too, for clipping other than flat.
+    if not isinstance(clip_norm, (int, float)) or not clip_norm > 0:
+        raise errors.make("invalid_argument", f"max_grad_norm is {clip_norm}; allowed: one number above zero")
+    if not hasattr(loader.dataset, "__len__") or not len(loader):
+        text = "the loader has no batches that can be counted; allowed: a data set with a length"
+        raise errors.make("batches", text)
+    records: int = len(loader.dataset)  # type: ignore[arg-type]
+    return Wish(layout(module), records, steps_per_epoch=len(loader), clip_norm=clip_norm, **arguments)
 
 
 def _given(noise_multiplier: float | None) -> float:

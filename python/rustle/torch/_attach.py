@@ -9,6 +9,7 @@ import torch
 from .._session import Session
 from ._attachment import Attachment
 from ._noise import Named, Noise
+from ._plain import check_plain
 
 
 def attach(
@@ -48,6 +49,7 @@ def attach(
     them a warning, :class:`rustle.errors.Unchecked`, says that nothing checks participation.
 
     Raises:
+        rustle.errors.InvalidArgument: A framework's wrapper around an optimizer, or a number that is not allowed.
         rustle.errors.LayoutMismatch: The parameters are not those of the plan, or not those of the optimizer.
         rustle.errors.SessionBusy: Another trainer uses the session.
 
@@ -58,6 +60,7 @@ def attach(
             rustle.torch.clipped_sum(model, loss, x, y, clip_norm=session.plan.clip_norm, divide_by=256)
             optimizer.step()             # noise is added here
     """
+    check_plain(optimizer)
     Attachment.check_arguments(divide_by, records)
     noise = Noise(session, model, commitment=commitment, group=process_group, reduce=reduce)
     return Attachment(optimizer, noise, divide_by, records=records)

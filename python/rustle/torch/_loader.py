@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Callable, Iterator
 
 import torch
@@ -68,6 +69,10 @@ class DataLoader(torch.utils.data.DataLoader):
                 ...
     """
 
+    #: Which ``Accelerator.prepare`` asks loaders for: it would make another one of this one's parts, whose batches nothing
+    #: hands out. Batches stay where the data set has them.
+    _is_accelerate_prepared = True
+
     def __init__(self, dataset: Any, rounds: RoundGuard, **arguments: Any):
         for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
             if name in arguments:
@@ -107,7 +112,7 @@ class _Collate:
 def _emptied(batch: Any) -> Any:
     if isinstance(batch, torch.Tensor):
         return batch[:0]
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         return {name: _emptied(value) for name, value in batch.items()}
     if isinstance(batch, (list, tuple)):
         parts = [_emptied(value) for value in batch]

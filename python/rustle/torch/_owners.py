@@ -51,6 +51,11 @@ def admit(optimizer: Any) -> None:
     setattr(optimizer, _ATTACHED, True)
 
 
+def is_attached(optimizer: Any) -> bool:
+    """Returns whether the optimizer's steps have noise."""
+    return bool(getattr(optimizer, _ATTACHED, False))
+
+
 def _refuse_other(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     if getattr(optimizer, _ATTACHED, False):
         return

@@ -1,4 +1,4 @@
-"""Plans and batches made from the arguments that Opacus's own engine takes."""
+"""A run from what a training asks of its noise: the plan, the batches and the folder that keeps them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
+from urllib.parse import quote
 
-import torch
-from torch.utils.data import DataLoader
-
-from .. import _planning, errors, schemes
-from .._batches import Batches
-from .._native import Plan
-from ..sampling import CyclicPoisson
-from ..torch import layout
+from . import _planning, errors, schemes
+from ._batches import Batches
+from ._connect import connect
+from ._native import Plan
+from ._rounds import Rounds
+from .sampling import CyclicPoisson
 
 # How near the least noise multiplier a search ends.
 _SAME = 1e-6
@@ -26,53 +25,48 @@ _LEAST, _MOST = 1e-2, 1e4
 
 
 class Wish:
-    """What a program that was written for Opacus asks of its noise, and the run that gives it.
+    """What a training asks of its noise, and the run that gives it.
 
     Args:
-        epochs: The passes through the loader.
-        clip_norm: ζ: Opacus's ``max_grad_norm``.
+        parameters: Names and shapes of the parameters.
+        records: The number of records.
+        steps_per_epoch: The batches that a pass through the records has.
+        epochs: The passes.
+        clip_norm: ζ.
         noise_multiplier: σ of independent noise, or None for ``promise``.
         promise: (ε, δ) of the whole run, or None for ``noise_multiplier``.
-        poisson: Whether batches are sampled by Poisson sampling, as Opacus's are by default.
+        poisson: Whether batches are sampled by Poisson sampling.
         mechanism, size: As of :func:`rustle.plan`.
     """
 
     def __init__(
         self,
-        module: torch.nn.Module,
-        loader: DataLoader,
+        parameters: Sequence[tuple[str, Sequence[int]]],
+        records: int,
         *,
+        steps_per_epoch: int,
         epochs: Any,
-        clip_norm: Any,
+        clip_norm: float,
         noise_multiplier: float | None = None,
         promise: tuple[float, float] | None = None,
         poisson: bool = False,
         mechanism: str | None = None,
         size: int | None = None,
     ):
-        self._check(loader, epochs, clip_norm, noise_multiplier)
-        if poisson and mechanism not in (None, "identity"):
-            text = f"mechanism is {mechanism} and poisson_sampling is True; allowed: identity, whose account is amplified"
-            raise errors.make("invalid_argument", text)
-        self.layout = [(name, list(shape)) for name, shape in layout(module)]
-        self.epochs, self.clip_norm = int(epochs), float(clip_norm)
-        self.steps_per_epoch, self.records = len(loader), len(loader.dataset)  # type: ignore[arg-type]
-        self.noise_multiplier, self.promise, self.poisson = noise_multiplier, promise, poisson
-        self.mechanism, self.size = ("identity" if poisson else mechanism), size
-
-    @staticmethod
-    def _check(loader: DataLoader, epochs: Any, clip_norm: Any, noise_multiplier: float | None) -> None:
         if not isinstance(epochs, int) or epochs < 1:
             text = f"epochs is {epochs}; allowed: 1 or more, the passes of the whole training, which its noise depends on"
             raise errors.make("invalid_argument", text)
-        # Opacus takes one norm for each parameter too, for clipping other than flat.
-        if not isinstance(clip_norm, (int, float)) or not clip_norm > 0:
-            raise errors.make("invalid_argument", f"max_grad_norm is {clip_norm}; allowed: one number above zero")
         if noise_multiplier is not None and not (noise_multiplier > 0 and math.isfinite(noise_multiplier)):
             text = f"noise_multiplier is {noise_multiplier}; allowed: finite and above zero"
             raise errors.make("invalid_argument", text)
-        if not hasattr(loader.dataset, "__len__") or not len(loader):
-            raise errors.make("batches", "the loader has no batches that can be counted; allowed: a data set with a length")
+        if poisson and mechanism not in (None, "identity"):
+            text = f"mechanism is {mechanism} and batches are Poisson samples; allowed: identity, whose account is amplified"
+            raise errors.make("invalid_argument", text)
+        self.layout = [(name, list(shape)) for name, shape in parameters]
+        self.epochs, self.clip_norm = epochs, float(clip_norm)
+        self.steps_per_epoch, self.records = steps_per_epoch, records
+        self.noise_multiplier, self.promise, self.poisson = noise_multiplier, promise, poisson
+        self.mechanism, self.size = ("identity" if poisson else mechanism), size
 
     def run(self, folder: str | os.PathLike[str]) -> tuple[Path, Batches]:
         """Returns the plan's file in the folder and the batches. Both are made where the folder has none.
@@ -173,3 +167,61 @@ def _check_equal(path: Path, name: str, has: Any, asked: Any) -> None:
             "that the run began with, or another folder"
         )
         raise errors.make("plan", text)
+
+
+def begin(
+    folder: str | os.PathLike[str],
+    *,
+    parameters: Sequence[tuple[str, Sequence[int]]],
+    records: int,
+    batch_size: int,
+    epochs: int,
+    epsilon: float,
+    delta: float,
+    clip_norm: float = 1.0,
+    poisson: bool = False,
+    mechanism: str | None = None,
+    size: int | None = None,
+) -> Rounds:
+    """Begins a run in a folder, or continues it: makes the plan and the batches, connects, and returns the rounds.
+
+    ``rounds.session`` is the session. Called again with the same arguments, the run continues in its folder, once a
+    checkpoint or ``session.resume(cursor)`` said where.
+
+    Args:
+        folder: Keeps plan, batch seed, key and ledger. Never copy it to train twice.
+        parameters: Names and shapes of the parameters: :func:`rustle.torch.layout`, :func:`rustle.jax.layout`.
+        records: The number of records.
+        batch_size: The most records of a batch; with ``poisson`` about the mean.
+        epochs: The passes of the whole training; steps beyond them are refused.
+        epsilon, delta: (ε, δ) of the whole run, for zeroing out a record.
+        clip_norm: ζ, the norm that each record's gradient is clipped to.
+        poisson: False: each record is in one batch of every epoch, and the plan is the one with the least error for that.
+            True: batches are Poisson samples, and noise is independent: DP-SGD.
+        mechanism, size: As of :func:`rustle.plan`; by default the mechanism with the least error.
+
+    Raises:
+        rustle.errors.PlanError: The folder has the plan of other arguments.
+
+    Example::
+
+        rounds = rustle.begin(
+            "run", parameters=rustle.torch.layout(model), records=len(data), batch_size=64, epochs=5, epsilon=4, delta=1e-5
+        )
+    """
+    for name, value in (("records", records), ("batch_size", batch_size)):
+        if value < 1:
+            raise errors.make("invalid_argument", f"{name} is {value}; allowed: 1 or more")
+    wish = Wish(
+        parameters,
+        records,
+        steps_per_epoch=-(-records // batch_size),
+        epochs=epochs,
+        clip_norm=clip_norm,
+        promise=(epsilon, delta),
+        poisson=poisson,
+        mechanism=mechanism,
+        size=size,
+    )
+    _, batches = wish.run(folder)
+    return Rounds(batches, connect(f"inproc://{quote(os.path.abspath(folder))}"), steps_per_epoch=wish.steps_per_epoch)
