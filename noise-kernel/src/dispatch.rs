@@ -10,8 +10,8 @@ use crate::block::{self, Block, BlockAddress};
 use crate::blt::{self, Blt};
 use crate::chacha::{self, Group, Rounds};
 use crate::elementwise;
-use crate::grid::decide::{self, Values};
-use crate::grid::feedback;
+use crate::grid::decide::{self, Uncertain, Values};
+use crate::grid::feedback::{self, WholeBlock};
 use crate::grid::normals::Normals;
 use crate::grid::rows::{self, Decider, ROWS, RowBatch, Source};
 use crate::grid::words::FirstBits;
@@ -113,15 +113,6 @@ impl Backend {
     /// [`KernelError::Backend`] for one that this processor does not have.
     pub fn resolve(self) -> Result<Backend, KernelError> {
         Active::new(self).map(|active| active.0.backend())
-    }
-}
-
-impl Active {
-    /// Rounds s·z − f of a block. Returns whether all of it is certain; without `FED_BACK`, f is 0.
-    pub fn decide<const FED_BACK: bool>(self, s: f64, normals: &Normals, f: &Values, n: &mut Values) -> bool {
-        let mut certain = false;
-        self.grid_decide::<FED_BACK>(s, normals, f, n, &mut certain);
-        certain
     }
 }
 
@@ -253,20 +244,19 @@ operations! {
         Rounds::Twelve => bits.fill::<S, false>(s, place),
     };
     /// Approximate normals of given first bits.
-    grid_normals(_s, bits: &FirstBits, out: &mut Normals) => out.fill::<S>(bits);
+    grid_normals(s, bits: &FirstBits, out: &mut Normals) => out.fill(s, bits);
     grid_decide<const FED_BACK: bool>(
-        _s, deviation: f64, normals: &Normals, f: &Values, n: &mut Values, certain: &mut bool,
-    ) => *certain = decide::decide::<S, FED_BACK>(deviation, normals, f, n);
-    grid_blt(_s, blt: rows::Blt<'_>, state: &mut [Values], together: &mut RowBatch<'_>, open: &mut Decider<'_>)
-        => rows::blt::<S>(blt, state, together, open);
+        s, deviation: f64, normals: &Normals, f: &Values, n: &mut WholeBlock, open: &mut Uncertain,
+    ) => decide::decide::<S, FED_BACK>(s, deviation, normals, f, n, open);
+    grid_blt(s, blt: rows::Blt<'_>, state: &mut [Values], together: &mut RowBatch<'_>, open: &mut Decider<'_>)
+        => rows::blt(s, blt, state, together, open);
     grid_banded(
-        _s, sources: &[Source<'_>], within: &[[f64; ROWS]; ROWS], together: &mut RowBatch<'_>, open: &mut Decider<'_>,
-    ) => rows::banded::<S>(sources, within, together, open);
+        s, sources: &[Source<'_>], within: &[[f64; ROWS]; ROWS], together: &mut RowBatch<'_>, open: &mut Decider<'_>,
+    ) => rows::banded(s, sources, within, together, open);
     grid_blt_feedback(_s, omega: &[f64], state: &[Values], f: &mut Values)
         => feedback::blt::<S>(omega, state, f);
-    grid_blt_advance(_s, theta: &[f64], state: &mut [Values], n: &Values)
+    grid_blt_advance(_s, theta: &[f64], state: &mut [Values], n: &WholeBlock)
         => feedback::blt_advance::<S>(theta, state, n);
     grid_inverse(_s, c: f64, source: &Normals, sum: &mut Normals) => feedback::inverse::<S>(c, source, sum);
-    narrow_into(_s, out: &mut [i32], n: &[f64]) => decide::narrow_into(out, n);
     scale_bf16(_s, out: &mut [u16], x: &[f32], factor: f32) => output::scale_bf16(out, x, factor);
 }

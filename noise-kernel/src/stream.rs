@@ -98,12 +98,11 @@ impl Stream {
         self.active.noise(self.address(number, block), self.rounds, ahead, out);
     }
 
-    /// Fills `out` with approximate normals of a block of stream `number`, as a grid has them.
-    pub(crate) fn fill_grid_block(&self, number: u64, block: u64, out: &mut Normals) {
+    /// Fills `out` with approximate normals of a block of stream `number`, as a grid has them, and `bits` with their words.
+    pub(crate) fn fill_grid_block(&self, number: u64, block: u64, bits: &mut FirstBits, out: &mut Normals) {
         assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
-        let mut bits = FirstBits::ZERO;
-        self.active.grid_bits(self.address(number, block), self.rounds, &mut bits);
-        self.active.grid_normals(&bits, out);
+        self.active.grid_bits(self.address(number, block), self.rounds, bits);
+        self.active.grid_normals(bits, out);
     }
 
     /// A normal of a block of stream `number` to 300 bits, as a grid has it, by its place in the block.

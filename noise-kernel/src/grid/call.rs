@@ -5,7 +5,7 @@ use super::family::{GridBanded, GridFamily, GridInverse};
 use super::feedback::WholeBlock;
 use super::mechanism::GridMechanism;
 use super::normals::Normals;
-use super::rows::{Blt, Decider, MOST_BUFFERS, ROWS, RowBatch, Source};
+use super::rows::{Blt, Decider, MOST_BUFFERS, OpenStrip, ROWS, RowBatch, Source};
 use super::settle::{BlockRow, Fault, Faults, Scratch};
 use super::task::{GridSink, StatePart};
 use super::tree;
@@ -132,7 +132,7 @@ impl<'a> Call<'a> {
             for j in 0..count {
                 let row = self.first + (first + j) as u64;
                 if slots > 0 {
-                    active.narrow_into(&mut state[(row % slots) as usize], &scratch.rows[j]);
+                    state[(row % slots) as usize] = scratch.rows[j];
                 }
                 sink.write(first + j, &scratch.rows[j]);
             }
@@ -174,18 +174,18 @@ impl<'a> Call<'a> {
         scratch: &mut Scratch,
         run: &mut dyn FnMut(&mut RowBatch<'_>, &mut Decider<'_>),
     ) -> Result<(), Fault> {
-        let Scratch { normals, rows, .. } = scratch;
+        let Scratch { words, normals, rows, .. } = scratch;
         let deviations = std::array::from_fn(|j| {
             if j < count { self.mechanism.deviation(self.first + (first + j) as u64) } else { 0.0 }
         });
         for (j, normals) in normals[..count].iter_mut().enumerate() {
-            self.stream.fill_grid_block(self.first + (first + j) as u64, block, normals);
+            self.stream.fill_grid_block(self.first + (first + j) as u64, block, words, normals);
         }
         let normals = &normals[..count];
         let mut faults = Faults::default();
-        let mut open = |row: usize, at: usize, f: &[f64], n: &mut [f64]| {
-            let place = self.at(first + row, block);
-            faults.join(place.settle_fed_back(deviations[row], &normals[row], at, f, n));
+        let mut open = |strip: &OpenStrip<'_>, n: &mut [i32]| {
+            let place = self.at(first + strip.row, block);
+            faults.join(place.settle_strip(deviations[strip.row], strip, n));
         };
         run(&mut RowBatch { deviations, normals, out: &mut rows[..count] }, &mut open);
         faults.result()
@@ -224,11 +224,11 @@ impl<'a> Call<'a> {
         scratch: &mut Scratch,
     ) {
         let row_of = |index: usize| self.first + index as u64;
-        let Scratch { normals: [normals, ..], sums, .. } = scratch;
+        let Scratch { words, normals: [normals, ..], sums, .. } = scratch;
         let sums = &mut sums[..rows.len()];
         sums.fill_with(|| Normals::ZERO);
         for source in inverse.oldest(row_of(rows.start))..row_of(rows.end) {
-            self.stream.fill_grid_block(source, block, normals);
+            self.stream.fill_grid_block(source, block, words, normals);
             for (index, sum) in rows.clone().zip(&mut *sums) {
                 let row = row_of(index);
                 if !(inverse.oldest(row)..=row).contains(&source) {

@@ -40,10 +40,10 @@ pub(crate) fn blt<S: Simd>(omega: &[f64], state: &[Values], f: &mut Values) {
 
 /// S_j ← θ_j S_j + n, rounded once.
 #[inline(always)]
-pub(crate) fn blt_advance<S: Simd>(theta: &[f64], state: &mut [Values], n: &Values) {
+pub(crate) fn blt_advance<S: Simd>(theta: &[f64], state: &mut [Values], n: &WholeBlock) {
     for (buffer, &theta) in state.iter_mut().zip(theta) {
         for i in 0..BLOCK {
-            buffer[i] = S::fused_f64(theta, buffer[i], n[i]);
+            buffer[i] = S::fused_f64(theta, buffer[i], f64::from(n[i]));
         }
     }
 }

@@ -162,7 +162,7 @@ impl GridGenerator {
         let call = Call::new(&self.stream, &self.mechanism, self.next_row, count);
         let slots = self.mechanism.slots();
         let threads = rayon::current_num_threads();
-        let tasks = tasks(&self.range, slots, self.state.whole(), rows, self.stream.active(), threads);
+        let tasks = tasks(&self.range, slots, self.state.whole(), rows, threads);
         // The first of all faults, so that the error too is the same however the work is shared.
         let first = Mutex::new(Faults::default());
         on_own_threads(

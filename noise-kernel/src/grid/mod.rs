@@ -5,7 +5,7 @@
 //! is a post-processing of the ideal mechanism, so that its accounts hold as they stand. The stream is specified in
 //! `docs/grid-stream.md`.
 //!
-//! * `words`: 48 bits of each uniform, and 256 more; `normals`: z̃ with a bound of its error, in binary64; `decide`:
+//! * `words`: 48 bits of each uniform, and 256 more; `normals`, `tables`: z̃ with a bound of its error, in binary64; `decide`:
 //!   rounding where the bound allows it; `settle`: a row of a block, both ways.
 //! * `limbs`, `fixed`, `exact`, `rounding`: whole numbers of any length, the normal to 300 bits, sums of such and their
 //!   rounding.
@@ -32,6 +32,7 @@ mod rounding;
 pub(crate) mod rows;
 mod settle;
 mod state;
+mod tables;
 mod task;
 mod tree;
 pub(crate) mod words;

@@ -2,14 +2,15 @@
 //!
 //! RUSTLE_LONG draws a hundred times as many.
 
-use super::decide::whole_and_excess;
+use super::decide::Uncertain;
 use super::exact::{ExactNormal, midpoint, pair};
+use super::feedback::WholeBlock;
 use super::normals::Normals;
 use super::rounding::{Dyadic, ExactSum};
 use super::words::FirstBits;
 use crate::Backend;
+use crate::block::BLOCK;
 use crate::dispatch::Active;
-use crate::simd::scalar::Scalar;
 use dice::Dice;
 
 const LAST: u64 = (1 << 48) - 1;
@@ -18,12 +19,18 @@ fn long() -> u64 {
     if std::env::var_os("RUSTLE_LONG").is_some() { 100 } else { 1 }
 }
 
-/// 256 pairs: random ones, or near powers of two, octants and the ends.
-fn bits(dice: &mut Dice, edges: bool) -> FirstBits {
-    let mut bits = FirstBits::ZERO;
+/// 256 pairs, with the first 48 bits of both uniforms of each.
+struct Pairs {
+    radius: [u64; 256],
+    turn: [u64; 256],
+    bits: FirstBits,
+}
+
+/// Random ones, or near powers of two, octants and the ends.
+fn pairs(dice: &mut Dice, edges: bool) -> Pairs {
     let mut word = || {
         let near = (1u64 << dice.below(49)).wrapping_add(dice.below(5)).wrapping_sub(3) & LAST;
-        let octant = (dice.below(9) << 45).wrapping_add(dice.below(5)).wrapping_sub(2) & LAST;
+        let octant = (dice.below(17) << 44).wrapping_add(dice.below(5)).wrapping_sub(2) & LAST;
         match dice.below(4) {
             0 if edges => near,
             1 if edges => LAST - near,
@@ -31,23 +38,30 @@ fn bits(dice: &mut Dice, edges: bool) -> FirstBits {
             _ => dice.roll() & LAST,
         }
     };
-    for value in bits.radius.as_flattened_mut().iter_mut().chain(bits.turn.as_flattened_mut()) {
-        *value = word();
+    let radius = std::array::from_fn(|_| word());
+    let turn = std::array::from_fn(|_| word());
+    let mut bits = FirstBits::ZERO;
+    for index in 0..256 {
+        let (row, lane) = (index / 16, index % 16);
+        let float = |word: u64| f32::from_bits(word as u32);
+        bits.upper[row / 8][row % 8 * 2][lane] = float(radius[index] >> 16);
+        bits.upper[row / 8][row % 8 * 2 + 1][lane] = float(turn[index] >> 16);
+        bits.shared[row][lane] = float(radius[index] << 16 | turn[index] & 0xffff);
     }
-    bits
+    Pairs { radius, turn, bits }
 }
 
 /// The normals of some bits, with the error of pair `index` and the pair to 300 bits, where its words are followed by
 /// these.
 struct Comparison<'a> {
-    bits: &'a FirstBits,
+    pairs: &'a Pairs,
     normals: &'a Normals,
 }
 
 impl Comparison<'_> {
     fn exact(&self, index: usize, further: [[u32; 8]; 2]) -> [ExactNormal; 2] {
-        let u = midpoint(self.bits.radius[index / 16][index % 16], &further[0]);
-        let v = midpoint(self.bits.turn[index / 16][index % 16], &further[1]);
+        let u = midpoint(self.pairs.radius[index], &further[0]);
+        let v = midpoint(self.pairs.turn[index], &further[1]);
         pair(u, v).unwrap()
     }
 
@@ -65,9 +79,9 @@ fn apart(exact: &ExactNormal, approximate: f64) -> f64 {
     sum.near().abs()
 }
 
-fn normals(backend: Backend, bits: &FirstBits) -> Normals {
+fn normals(backend: Backend, pairs: &Pairs) -> Normals {
     let mut normals = Normals::ZERO;
-    Active::new(backend).unwrap().grid_normals(bits, &mut normals);
+    Active::new(backend).unwrap().grid_normals(&pairs.bits, &mut normals);
     normals
 }
 
@@ -77,13 +91,13 @@ fn normals_are_within_their_bound_whatever_bits_follow() {
     let mut largest: f64 = 0.0;
     let mut arithmetic: f64 = 0.0;
     for round in 0..12 * long() {
-        let bits = bits(&mut dice, round % 3 > 0);
+        let pairs = pairs(&mut dice, round % 3 > 0);
         for backend in Backend::available() {
-            let normals = normals(backend, &bits);
-            let compared = Comparison { bits: &bits, normals: &normals };
+            let normals = normals(backend, &pairs);
+            let compared = Comparison { pairs: &pairs, normals: &normals };
             for index in 0..256 {
                 let bound = normals.error[index];
-                let a = bits.radius[index / 16][index % 16];
+                let a = pairs.radius[index];
                 assert_eq!(bound.is_infinite(), a == 0 || a == LAST, "{a:x}");
                 let middle = [0x8000_0000, 0, 0, 0, 0, 0, 0, 0];
                 let corner = |dice: &mut Dice| [if a > 0 && dice.below(2) == 0 { 0 } else { u32::MAX }; 8];
@@ -110,28 +124,45 @@ fn normals_are_within_their_bound_whatever_bits_follow() {
 
 /// What one value of one draw comes to.
 struct Decision {
-    whole: f64,
+    whole: i32,
     is_certain: bool,
-    exact: i128,
+    exact: i32,
+}
+
+/// Rounds s·z − f of a block.
+fn decide(backend: Backend, s: f64, normals: &Normals, f: &[f64; BLOCK]) -> (WholeBlock, Uncertain) {
+    let mut n = [0; BLOCK];
+    let mut open = [0; BLOCK / 8];
+    Active::new(backend).unwrap().grid_decide::<true>(s, normals, f, &mut n, &mut open);
+    (n, open)
+}
+
+fn is_open(open: &Uncertain, at: usize) -> bool {
+    open[at / 8] >> (at % 8) & 1 == 1
 }
 
 /// Values s·z − f with f such that they lie near the middle between two whole numbers, as near as the bound is wide.
-fn decisions(dice: &mut Dice, s: f64, mut each: impl FnMut(Decision)) {
-    let bits = bits(dice, false);
-    let normals = normals(Backend::Auto, &bits);
-    let compared = Comparison { bits: &bits, normals: &normals };
+fn decisions(dice: &mut Dice, backend: Backend, s: f64, mut each: impl FnMut(Decision)) {
+    let pairs = pairs(dice, false);
+    let normals = normals(backend, &pairs);
+    let compared = Comparison { pairs: &pairs, normals: &normals };
+    let f = std::array::from_fn(|at| {
+        let z = normals.z[at];
+        let near = (dice.below(4_001) as f64 / 1_000.0 - 2.0) * s * normals.error[at / 32 * 16 + at % 16];
+        s * z - ((s * z).floor() + 0.5) + near
+    });
+    let (n, open) = decide(backend, s, &normals, &f);
     for index in 0..256 {
         let further = std::array::from_fn(|_| std::array::from_fn(|_| dice.roll() as u32));
         let exact = compared.exact(index, further);
-        for (side, z) in compared.approximate(index).into_iter().enumerate() {
-            let error = normals.error[index];
-            let near = (dice.below(4_001) as f64 / 1_000.0 - 2.0) * s * error;
-            let f = s * z - ((s * z).floor() + 0.5) + near;
-            let (whole, excess) = whole_and_excess::<Scalar>(s, z, error, f);
+        for (side, z) in exact.iter().enumerate() {
+            let at = index / 16 * 32 + 16 * side + index % 16;
             let mut sum = ExactSum::new();
-            sum.add(Dyadic::new(s), &exact[side]);
-            sum.subtract(f);
-            each(Decision { whole, is_certain: excess < 0.0, exact: sum.rounded().unwrap() });
+            sum.add(Dyadic::new(s), z);
+            sum.subtract(f[at]);
+            // Far from f, whole parts are beyond a row's 32 bits: compared are the lowest.
+            let exact = sum.rounded().unwrap() as i32;
+            each(Decision { whole: n[at], is_certain: !is_open(&open, at), exact });
         }
     }
 }
@@ -142,12 +173,17 @@ fn what_is_certain_is_what_exact_arithmetic_decides() {
     let mut open = 0;
     let mut wrong = 0;
     for power in (6..=36).step_by(2) {
-        for _ in 0..10 * long() {
-            decisions(&mut dice, 2f64.powi(power) * 0.93, |Decision { whole, is_certain, exact }| {
-                assert!(!is_certain || whole as i128 == exact, "2^{power}: {whole}, {exact}");
-                open += u32::from(!is_certain);
-                wrong += u32::from(!is_certain && whole as i128 != exact);
-            });
+        for backend in Backend::available().into_iter().cycle().take(10 * long() as usize) {
+            decisions(
+                &mut dice,
+                backend,
+                2f64.powi(power) * 0.93,
+                |Decision { whole, is_certain, exact }| {
+                    assert!(!is_certain || whole == exact, "2^{power} on {backend}: {whole}, {exact}");
+                    open += u32::from(!is_certain);
+                    wrong += u32::from(!is_certain && whole != exact);
+                },
+            );
         }
     }
     println!("{open} left open, {wrong} of them rounded to another number by binary64");
@@ -159,17 +195,36 @@ fn what_is_certain_is_what_exact_arithmetic_decides() {
 fn as_many_draws_are_left_open_as_the_bound_says() {
     let mut dice = Dice::new(23);
     let s = 0.9 * 2f64.powi(33);
-    let mut open = 0u32;
+    let mut left = 0u32;
     let blocks = 2_000;
     for _ in 0..blocks {
-        let normals = normals(Backend::Auto, &bits(&mut dice, false));
-        for (at, &z) in normals.z.iter().enumerate() {
-            let error = normals.error[at / 32 * 16 + at % 16];
-            // The whole part is taken away: s is beyond what a row may hold.
-            open += u32::from(whole_and_excess::<Scalar>(s, z, error, (s * z).floor()).1 >= 0.0);
+        let normals = normals(Backend::Auto, &pairs(&mut dice, false));
+        // The whole part is taken away: s is beyond what a row may hold.
+        let (_, open) = decide(Backend::Auto, s, &normals, &normals.z.map(|z| (s * z).floor()));
+        left += open.iter().map(|mask| mask.count_ones()).sum::<u32>();
+    }
+    let share = f64::from(left) / f64::from(blocks * 512) / (s * 2f64.powf(-43.4));
+    println!("{left} open, {share:.3} of what is expected");
+    assert!((0.75..1.25).contains(&share), "{share}");
+}
+
+/// The largest rows are certain where they are in range, and never beyond.
+#[test]
+fn what_is_out_of_range_is_open() {
+    for backend in Backend::available() {
+        let normals = Normals::ZERO;
+        let largest = f64::from(i32::MAX);
+        for (f, is_certain) in [
+            (largest, true),
+            (-largest, true),
+            (largest + 1.0, false),
+            (-largest - 1.0, false),
+            (1e300, false),
+            (f64::NAN, false),
+        ] {
+            let (n, open) = decide(backend, 1.0, &normals, &[f; BLOCK]);
+            assert!(open.iter().all(|mask| *mask == if is_certain { 0 } else { 255 }), "{f} on {backend}");
+            assert!(!is_certain || n.iter().all(|n| f64::from(*n) == -f), "{f} on {backend}");
         }
     }
-    let share = f64::from(open) / f64::from(blocks * 512) / (s * 2f64.powf(-43.4));
-    println!("{open} open, {share:.3} of what is expected");
-    assert!((0.75..1.25).contains(&share), "{share}");
 }

@@ -1,55 +1,108 @@
 //! Several rows of a block at once, their state in registers: feedback, rounding and state, strip by strip.
+//!
+//! A strip goes the fast way, and where any of its values is not certain once more from its state, value by value.
 
 #![allow(clippy::needless_range_loop)] // values of several arrays go by one number
 
-use super::decide::{Values, whole_and_excess};
+use super::decide::{Rounded, Values, limit, out_of_range, rounded, uncertain};
 use super::feedback::WholeBlock;
 use super::normals::Normals;
 use crate::block::BLOCK;
-use crate::simd::Simd;
+use crate::simd::doubles::{Doubles, EIGHT};
 
 /// Most rows at once.
 pub(crate) const ROWS: usize = 4;
 
-/// What decides a strip of a row that is not certain: the row of the call, the first coordinate of the block, F and n.
-pub(crate) type Decider<'a> = dyn FnMut(usize, usize, &[f64], &mut [f64]) + 'a;
+/// Coordinates of a strip, and its vectors.
+pub(crate) const STRIP: usize = 16;
+const VECTORS: usize = STRIP / EIGHT;
+
+/// A strip of a row that is not certain.
+pub(crate) struct OpenStrip<'a> {
+    /// The row of the call.
+    pub row: usize,
+    /// The first coordinate of the block.
+    pub first: usize,
+    pub f: &'a [f64; STRIP],
+    /// Those that are not certain.
+    pub uncertain: [u8; VECTORS],
+}
+
+/// What decides it: n has what is certain, and gets the rest.
+pub(crate) type Decider<'a> = dyn FnMut(&OpenStrip<'_>, &mut [i32]) + 'a;
 
 /// Rows of a block that are made together.
 pub(crate) struct RowBatch<'a> {
     /// s of each row.
     pub deviations: [f64; ROWS],
     pub normals: &'a [Normals],
-    pub out: &'a mut [Values],
+    pub out: &'a mut [WholeBlock],
+}
+
+/// The way a strip goes.
+enum Pace<'a, 'b> {
+    /// What is not certain is noted.
+    Fast,
+    /// It is decided.
+    Sure(&'a mut Decider<'b>),
 }
 
 impl RowBatch<'_> {
-    /// n of a strip of one row. Strips are at most as long as a row of pairs.
+    /// n of a strip of one row. `open` becomes other than 0 where the fast way does not decide.
     #[inline(always)]
-    fn round<S: Simd, const N: usize>(
+    fn round<S: Doubles>(
         &mut self,
+        s: S,
         row: usize,
         first: usize,
-        f: &[f64; N],
-        open: &mut Decider<'_>,
-    ) -> [f64; N] {
-        let z = &self.normals[row].z.as_chunks::<N>().0[first / N];
-        let pairs = first / 32 * 16 + first % 16;
-        let error = &self.normals[row].error.as_chunks::<N>().0[pairs / N];
-        let mut n = [0.0; N];
-        let mut excess = [0.0; N];
-        for i in 0..N {
-            (n[i], excess[i]) = whole_and_excess::<S>(self.deviations[row], z[i], error[i], f[i]);
+        f: &[S::D; VECTORS],
+        pace: &mut Pace<'_, '_>,
+        open: &mut u8,
+    ) -> [S::D; VECTORS] {
+        let deviation = s.splat_d(self.deviations[row]);
+        let normals = &self.normals[row];
+        let z = &normals.z.as_chunks::<STRIP>().0[first / STRIP].as_chunks::<EIGHT>().0;
+        let errors = &normals.error.as_chunks::<STRIP>().0[first / STRIP / 2].as_chunks::<EIGHT>().0;
+        let mut values = [rounded(s, deviation, s.load_d(&z[0]), f[0]); VECTORS];
+        for i in 1..VECTORS {
+            values[i] = rounded(s, deviation, s.load_d(&z[i]), f[i]);
         }
-        let mut worst = f64::NEG_INFINITY;
-        for i in 0..N {
-            worst = if excess[i] > worst { excess[i] } else { worst };
+        let limits = [limit(s, deviation, &errors[0]), limit(s, deviation, &errors[1])];
+        let out = &mut self.out[row].as_chunks_mut::<STRIP>().0[first / STRIP];
+        s.store_low([values[0].raised, values[1].raised], out);
+        match pace {
+            Pace::Fast => {
+                let [a, b] = values;
+                *open |= s.not_below(a.off, limits[0]) | s.not_below(b.off, limits[1]);
+                *open |= out_of_range(s, s.abs_max(a.n, b.n));
+                [a.n, b.n]
+            }
+            Pace::Sure(decider) => settled(s, row, first, f, values, limits, out, decider),
         }
-        if worst >= 0.0 {
-            open(row, first, f, &mut n);
-        }
-        self.out[row].as_chunks_mut::<N>().0[first / N] = n;
-        n
     }
+}
+
+/// n of a strip whose values are decided one by one where they are not certain.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // all that a strip has
+fn settled<S: Doubles>(
+    s: S,
+    row: usize,
+    first: usize,
+    f: &[S::D; VECTORS],
+    values: [Rounded<S>; VECTORS],
+    limits: [S::D; VECTORS],
+    n: &mut [i32; STRIP],
+    decider: &mut Decider<'_>,
+) -> [S::D; VECTORS] {
+    let mut fed_back = [0.0; STRIP];
+    for (to, &from) in fed_back.as_chunks_mut::<EIGHT>().0.iter_mut().zip(f) {
+        s.store_d(from, to);
+    }
+    let uncertain = [uncertain(s, values[0], limits[0]), uncertain(s, values[1], limits[1])];
+    decider(&OpenStrip { row, first, f: &fed_back, uncertain }, n);
+    let (n, _) = n.as_chunks::<EIGHT>();
+    [s.load_whole(&n[0]), s.load_whole(&n[1])]
 }
 
 /// The numbers of a BLT.
@@ -62,19 +115,19 @@ pub(crate) struct Blt<'a> {
 /// Most buffers that stay in registers.
 pub(crate) const MOST_BUFFERS: usize = 8;
 
-/// Rows of a BLT of at most [`MOST_BUFFERS`] buffers, in strips as long as a vector of words has lanes.
+/// Rows of a BLT of at most [`MOST_BUFFERS`] buffers.
 #[inline(always)]
-pub(crate) fn blt<S: Simd>(
+pub(crate) fn blt<S: Doubles>(
+    s: S,
     blt: Blt<'_>,
     state: &mut [Values],
     rows: &mut RowBatch<'_>,
-    open: &mut Decider<'_>,
+    decider: &mut Decider<'_>,
 ) {
     macro_rules! buffers {
         ($($d:literal)*) => {
-            match (state.len(), S::LANES) {
-                $(($d, 16) => blt_of::<S, $d, 16>(blt, state, rows, open),
-                ($d, _) => blt_of::<S, $d, 8>(blt, state, rows, open),)*
+            match state.len() {
+                $($d => blt_of::<S, $d>(s, blt, state, rows, decider),)*
                 _ => {}
             }
         };
@@ -82,53 +135,81 @@ pub(crate) fn blt<S: Simd>(
     buffers!(1 2 3 4 5 6 7 8);
 }
 
-/// S_j, in the order of the specification, read and written once for all of them.
 #[inline(always)]
-fn blt_of<S: Simd, const D: usize, const N: usize>(
+fn blt_of<S: Doubles, const D: usize>(
+    s: S,
     blt: Blt<'_>,
     state: &mut [Values],
     rows: &mut RowBatch<'_>,
-    open: &mut Decider<'_>,
+    decider: &mut Decider<'_>,
 ) {
     let (Some(state), Some(theta), Some(omega)) =
         (state.first_chunk_mut::<D>(), blt.theta.first_chunk::<D>(), blt.omega.first_chunk::<D>())
     else {
         return;
     };
-    for first in (0..BLOCK).step_by(N) {
-        let mut buffers = [[0.0; N]; D];
-        for j in 0..D {
-            buffers[j] = state[j].as_chunks::<N>().0[first / N];
-        }
-        for row in 0..rows.normals.len() {
-            let mut even = [0.0; N];
-            let mut odd = [0.0; N];
-            for j in 0..D {
-                for i in 0..N {
-                    match j {
-                        0 => even[i] = omega[0] * buffers[0][i],
-                        1 => odd[i] = omega[1] * buffers[1][i],
-                        _ if j % 2 == 0 => even[i] = S::fused_f64(omega[j], buffers[j][i], even[i]),
-                        _ => odd[i] = S::fused_f64(omega[j], buffers[j][i], odd[i]),
-                    }
-                }
-            }
-            if D > 1 {
-                for i in 0..N {
-                    even[i] += odd[i];
-                }
-            }
-            let n = rows.round::<S, N>(row, first, &even, open);
-            for j in 0..D {
-                for i in 0..N {
-                    buffers[j][i] = S::fused_f64(theta[j], buffers[j][i], n[i]);
-                }
-            }
+    for first in (0..BLOCK).step_by(STRIP) {
+        let mut buffers = loaded(s, state, first);
+        if blt_strip(s, theta, omega, first, &mut buffers, rows, &mut Pace::Fast) != 0 {
+            buffers = loaded(s, state, first);
+            blt_strip(s, theta, omega, first, &mut buffers, rows, &mut Pace::Sure(decider));
         }
         for j in 0..D {
-            state[j].as_chunks_mut::<N>().0[first / N] = buffers[j];
+            let to = state[j].as_chunks_mut::<STRIP>().0[first / STRIP].as_chunks_mut::<EIGHT>().0;
+            for i in 0..VECTORS {
+                s.store_d(buffers[j][i], &mut to[i]);
+            }
         }
     }
+}
+
+/// The buffers of one strip.
+#[inline(always)]
+fn loaded<S: Doubles, const D: usize>(s: S, state: &[Values; D], first: usize) -> [[S::D; VECTORS]; D] {
+    let mut buffers = [[s.splat_d(0.0); VECTORS]; D];
+    for j in 0..D {
+        let from = state[j].as_chunks::<STRIP>().0[first / STRIP].as_chunks::<EIGHT>().0;
+        buffers[j] = [s.load_d(&from[0]), s.load_d(&from[1])];
+    }
+    buffers
+}
+
+/// One strip: F of the buffers in the order of the specification, n, and the buffers after it. Returns whether any value is
+/// open.
+#[inline(always)]
+fn blt_strip<S: Doubles, const D: usize>(
+    s: S,
+    theta: &[f64; D],
+    omega: &[f64; D],
+    first: usize,
+    buffers: &mut [[S::D; VECTORS]; D],
+    rows: &mut RowBatch<'_>,
+    pace: &mut Pace<'_, '_>,
+) -> u8 {
+    let mut open = 0;
+    for row in 0..rows.normals.len() {
+        let mut f = [s.splat_d(0.0); VECTORS];
+        for i in 0..VECTORS {
+            f[i] = s.mul_d(s.splat_d(omega[0]), buffers[0][i]);
+            if D > 1 {
+                let mut odd = s.mul_d(s.splat_d(omega[1 % D]), buffers[1 % D][i]);
+                for j in (2..D).step_by(2) {
+                    f[i] = s.fused_d(s.splat_d(omega[j]), buffers[j][i], f[i]);
+                }
+                for j in (3..D).step_by(2) {
+                    odd = s.fused_d(s.splat_d(omega[j]), buffers[j][i], odd);
+                }
+                f[i] = s.add_d(f[i], odd);
+            }
+        }
+        let n = rows.round(s, row, first, &f, pace, &mut open);
+        for j in 0..D {
+            for i in 0..VECTORS {
+                buffers[j][i] = s.fused_d(s.splat_d(theta[j]), buffers[j][i], n[i]);
+            }
+        }
+    }
+    open
 }
 
 /// Earlier rows that rows made together look back at, with the coefficient of each row, 0 where it is out of reach.
@@ -137,116 +218,68 @@ pub(crate) type Source<'a> = ([f64; ROWS], &'a WholeBlock);
 /// Rows of a banded C: every earlier row is read once for all of them. `within[j][i]` is C of rows j and i of those made
 /// together.
 #[inline(always)]
-pub(crate) fn banded<S: Simd>(
+pub(crate) fn banded<S: Doubles>(
+    s: S,
     sources: &[Source<'_>],
     within: &[[f64; ROWS]; ROWS],
     rows: &mut RowBatch<'_>,
-    open: &mut Decider<'_>,
+    decider: &mut Decider<'_>,
 ) {
-    match (rows.normals.len(), S::LANES) {
-        (1, 16) => banded_of::<S, 1, 16>(sources, within, rows, open),
-        (1, _) => banded_of::<S, 1, 8>(sources, within, rows, open),
-        (2, 16) => banded_of::<S, 2, 16>(sources, within, rows, open),
-        (2, _) => banded_of::<S, 2, 8>(sources, within, rows, open),
-        (3, 16) => banded_of::<S, 3, 16>(sources, within, rows, open),
-        (3, _) => banded_of::<S, 3, 8>(sources, within, rows, open),
-        (_, 16) => banded_of::<S, 4, 16>(sources, within, rows, open),
-        _ => banded_of::<S, 4, 8>(sources, within, rows, open),
+    match rows.normals.len() {
+        1 => banded_of::<S, 1>(s, sources, within, rows, decider),
+        2 => banded_of::<S, 2>(s, sources, within, rows, decider),
+        3 => banded_of::<S, 3>(s, sources, within, rows, decider),
+        _ => banded_of::<S, 4>(s, sources, within, rows, decider),
     }
 }
 
 #[inline(always)]
-fn banded_of<S: Simd, const K: usize, const N: usize>(
+fn banded_of<S: Doubles, const K: usize>(
+    s: S,
     sources: &[Source<'_>],
     within: &[[f64; ROWS]; ROWS],
     rows: &mut RowBatch<'_>,
-    open: &mut Decider<'_>,
+    decider: &mut Decider<'_>,
 ) {
-    for first in (0..BLOCK).step_by(N) {
-        let mut f = [[0.0; N]; K];
+    for first in (0..BLOCK).step_by(STRIP) {
+        let mut f = [[s.splat_d(0.0); VECTORS]; K];
         for (coefficients, row) in sources {
-            let row = &row.as_chunks::<N>().0[first / N];
-            let mut x = [0.0; N];
-            for i in 0..N {
-                x[i] = f64::from(row[i]);
-            }
-            for j in 0..K {
-                for i in 0..N {
-                    f[j][i] = S::near_fused(coefficients[j], x[i], f[j][i]);
+            let row = row.as_chunks::<STRIP>().0[first / STRIP].as_chunks::<EIGHT>().0;
+            for i in 0..VECTORS {
+                let x = s.load_whole(&row[i]);
+                for j in 0..K {
+                    f[j][i] = s.near_d(s.splat_d(coefficients[j]), x, f[j][i]);
                 }
             }
         }
-        for j in 0..K {
-            let n = rows.round::<S, N>(j, first, &f[j], open);
-            for later in j + 1..K {
-                for i in 0..N {
-                    f[later][i] = S::near_fused(within[later][j], n[i], f[later][i]);
-                }
+        if banded_strip(s, within, first, f, rows, &mut Pace::Fast) != 0 {
+            banded_strip(s, within, first, f, rows, &mut Pace::Sure(decider));
+        }
+    }
+}
+
+/// One strip of all rows, F of the rows before them in `f`. Returns whether any value is open.
+#[inline(always)]
+fn banded_strip<S: Doubles, const K: usize>(
+    s: S,
+    within: &[[f64; ROWS]; ROWS],
+    first: usize,
+    mut f: [[S::D; VECTORS]; K],
+    rows: &mut RowBatch<'_>,
+    pace: &mut Pace<'_, '_>,
+) -> u8 {
+    let mut open = 0;
+    for j in 0..K {
+        let n = rows.round(s, j, first, &f[j], pace, &mut open);
+        for later in j + 1..K {
+            for i in 0..VECTORS {
+                f[later][i] = s.near_d(s.splat_d(within[later][j]), n[i], f[later][i]);
             }
         }
     }
+    open
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Backend;
-    use crate::dispatch::Active;
-    use dice::Dice;
-
-    /// F of one row: nothing is certain, so that all of it is required.
-    fn fed_back(backend: Backend, sources: &[Source<'_>]) -> Values {
-        let normals = [Normals { error: [f64::INFINITY; BLOCK / 2], ..Normals::ZERO }];
-        let mut f = [f64::NAN; BLOCK];
-        let mut out = [[0.0; BLOCK]];
-        let mut together = RowBatch { deviations: [1.0; ROWS], normals: &normals, out: &mut out };
-        let mut open =
-            |_, at: usize, strip: &[f64], _: &mut [f64]| f[at..at + strip.len()].copy_from_slice(strip);
-        let active = Active::new(backend).unwrap();
-        active.grid_banded(sources, &[[0.0; ROWS]; ROWS], &mut together, &mut open);
-        f
-    }
-
-    /// The largest rows there are, with coefficients that use every bit: sums of whole numbers, to the last one.
-    #[test]
-    fn sums_of_banded_feedback_are_exact_at_the_extremes() {
-        let mut dice = Dice::new(31);
-        for lags in [1, 2, 7, 33, 400] {
-            // Σ|c| ≤ 2^k, c multiples of 2^(k − 22).
-            let k = dice.below(4) as i32;
-            let mut left = 1i64 << 22;
-            let steps: Vec<i64> = (0..lags)
-                .map(|i| {
-                    let most = left.min(2 * left / (lags - i));
-                    let step = most - dice.below(1 + most as u64 / 100) as i64;
-                    left -= step;
-                    if dice.below(2) == 0 { step } else { -step }
-                })
-                .collect();
-            let rows: Vec<[i32; BLOCK]> = (0..lags)
-                .map(|i| {
-                    std::array::from_fn(|at| match at % 4 {
-                        // All terms of one sign.
-                        0 => i32::MAX * steps[i as usize].signum() as i32,
-                        1 => i32::MAX,
-                        2 => -i32::MAX,
-                        _ => dice.roll() as i32,
-                    })
-                })
-                .collect();
-            let scale = 2f64.powi(k - 22);
-            let sources: Vec<Source<'_>> =
-                steps.iter().map(|&step| [step as f64 * scale; ROWS]).zip(&rows).collect();
-            for backend in Backend::available() {
-                let f = fed_back(backend, &sources);
-                for (at, f) in f.iter().enumerate() {
-                    let products =
-                        steps.iter().zip(&rows).map(|(&c, row)| i128::from(c) * i128::from(row[at]));
-                    let exact: i128 = products.sum();
-                    assert_eq!((f / scale) as i128, exact, "{lags} lags on {backend}");
-                    assert_eq!((f / scale).fract(), 0.0);
-                }
-            }
-        }
-    }
-}
+#[path = "rows_tests.rs"]
+mod tests;

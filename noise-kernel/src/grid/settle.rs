@@ -1,16 +1,20 @@
 //! A rounded row of one block: the fast way for all of it and, where that is not certain, the exact way.
 
 use super::check::LARGEST;
-use super::decide::{Values, whole_and_excess};
+use super::decide::{Uncertain, Values};
+use super::feedback::WholeBlock;
 use super::normals::Normals;
 use super::rounding::{Dyadic, ExactSum};
-use super::rows::ROWS;
+use super::rows::{OpenStrip, ROWS};
+use super::words::FirstBits;
 use crate::Stream;
 use crate::block::BLOCK;
-use crate::simd::scalar::Scalar;
 
 /// A whole block of zeros.
 pub(crate) const ZERO_VALUES: Values = [0.0; BLOCK];
+
+/// A block without one.
+const NONE_OPEN: Uncertain = [0; BLOCK / 8];
 
 /// The reason that a block has no row.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +30,11 @@ pub(crate) struct Fault {
 #[repr(C, align(64))]
 pub(crate) struct Scratch {
     /// The row, and those made together with it.
-    pub rows: [Values; ROWS],
+    pub rows: [WholeBlock; ROWS],
     /// F.
     pub f: Values,
-    /// Those of each row.
+    /// Those of one row.
+    pub words: FirstBits,
     pub normals: [Normals; ROWS],
     /// Sums of an inverse mechanism.
     pub sums: Vec<Normals>,
@@ -39,7 +44,8 @@ impl Scratch {
     pub fn new(sums: usize) -> Box<Self> {
         let sums = (0..sums).map(|_| Normals::ZERO).collect();
         Box::new(Self {
-            rows: [ZERO_VALUES; ROWS],
+            rows: [[0; BLOCK]; ROWS],
+            words: FirstBits::ZERO,
             f: ZERO_VALUES,
             normals: [const { Normals::ZERO }; ROWS],
             sums,
@@ -87,43 +93,28 @@ pub(crate) struct BlockRow<'a> {
 impl BlockRow<'_> {
     /// The row ← ⌊s·z + ½⌋, with the normals of stream `number`.
     pub fn fresh(&self, number: u64, s: f64, scratch: &mut Scratch) -> Result<(), Fault> {
-        let Scratch { normals: [normals, ..], rows: [n, ..], .. } = scratch;
-        self.stream.fill_grid_block(number, self.block, normals);
-        if self.stream.active().decide::<false>(s, normals, &ZERO_VALUES, n) {
-            return Ok(());
-        }
-        let approximate = |at: usize| whole_and_excess::<Scalar>(s, normals.z[at], error(normals, at), 0.0);
-        self.settle(0, n, approximate, |at| self.term(s, 1.0, number, at, ExactSum::new()))
+        let Scratch { words, normals: [normals, ..], rows: [n, ..], .. } = scratch;
+        self.stream.fill_grid_block(number, self.block, words, normals);
+        let mut open = NONE_OPEN;
+        self.stream.active().grid_decide::<false>(s, normals, &ZERO_VALUES, n, &mut open);
+        self.settle(0, &open, n, |at| self.term(s, 1.0, number, at, ExactSum::new()))
     }
 
     /// The row ← ⌊s·z − f + ½⌋, with the normals of the row.
     pub fn fed_back(&self, s: f64, scratch: &mut Scratch) -> Result<(), Fault> {
-        let Scratch { normals: [normals, ..], rows: [n, ..], f, .. } = scratch;
-        self.stream.fill_grid_block(self.row, self.block, normals);
-        if self.stream.active().decide::<true>(s, normals, f, n) {
-            return Ok(());
-        }
-        self.settle_fed_back(s, normals, 0, f, n)
+        let Scratch { words, normals: [normals, ..], rows: [n, ..], f, .. } = scratch;
+        self.stream.fill_grid_block(self.row, self.block, words, normals);
+        let mut open = NONE_OPEN;
+        self.stream.active().grid_decide::<true>(s, normals, f, n, &mut open);
+        self.settle(0, &open, n, |at| self.less(s, f[at], at))
     }
 
-    /// Decides what is not certain of some neighbouring coordinates from `first` on: n ← ⌊s·z − f + ½⌋.
+    /// Decides what is not certain of a strip: n ← ⌊s·z − f + ½⌋.
     #[cold]
     #[inline(never)]
-    pub fn settle_fed_back(
-        &self,
-        s: f64,
-        normals: &Normals,
-        first: usize,
-        f: &[f64],
-        n: &mut [f64],
-    ) -> Result<(), Fault> {
-        let approximate =
-            |at: usize| whole_and_excess::<Scalar>(s, normals.z[at], error(normals, at), f[at - first]);
-        self.settle(first, n, approximate, |at| {
-            let mut sum = ExactSum::new();
-            sum.subtract(f[at - first]);
-            self.term(s, 1.0, self.row, at, sum)
-        })
+    pub fn settle_strip(&self, s: f64, strip: &OpenStrip<'_>, n: &mut [i32]) -> Result<(), Fault> {
+        let less = |at: usize| self.less(s, strip.f[at - strip.first], at);
+        self.settle(strip.first, &strip.uncertain, n, less)
     }
 
     /// n ← ⌊Σ s·c·z + ½⌋ of `terms`, the streams and their c, whose approximate sum is there.
@@ -132,19 +123,24 @@ impl BlockRow<'_> {
         s: f64,
         terms: &[(u64, f64)],
         sum: &mut Normals,
-        n: &mut Values,
+        n: &mut WholeBlock,
     ) -> Result<(), Fault> {
         // A term is rounded twice and its coefficient once, each time by at most 2⁻⁵³ of what was summed so far; E is
         // more than 7·2⁻⁴⁹ of it.
         let inflation = 1.0 + (2 * terms.len() + 3) as f64 / 100.0;
         sum.error.iter_mut().for_each(|error| *error *= inflation);
-        if self.stream.active().decide::<false>(1.0, sum, &ZERO_VALUES, n) {
-            return Ok(());
-        }
-        let approximate = |at: usize| whole_and_excess::<Scalar>(1.0, sum.z[at], error(sum, at), 0.0);
-        self.settle(0, n, approximate, |at| {
+        let mut open = NONE_OPEN;
+        self.stream.active().grid_decide::<true>(1.0, sum, &ZERO_VALUES, n, &mut open);
+        self.settle(0, &open, n, |at| {
             terms.iter().try_fold(ExactSum::new(), |sum, &(number, c)| self.term(s, c, number, at, sum))
         })
+    }
+
+    /// s·z − f.
+    fn less(&self, s: f64, f: f64, at: usize) -> Option<ExactSum> {
+        let mut sum = ExactSum::new();
+        sum.subtract(f);
+        self.term(s, 1.0, self.row, at, sum)
     }
 
     /// The sum and s·c·z.
@@ -154,28 +150,25 @@ impl BlockRow<'_> {
         Some(sum)
     }
 
-    /// Decides every value that is not certain, of coordinates from `first` on. All are taken anew, since what is certain depends on the order
-    /// of operations, which differs between instruction sets; the whole numbers don't.
-    #[cold]
-    #[inline(never)]
+    /// Decides every value that is not certain, of coordinates from `first` on. Which these are depends on the order of
+    /// operations, which differs between instruction sets; the whole numbers don't.
+    #[inline(always)]
     fn settle(
         &self,
         first: usize,
-        n: &mut [f64],
-        approximate: impl Fn(usize) -> (f64, f64),
+        open: &[u8],
+        n: &mut [i32],
         exact: impl Fn(usize) -> Option<ExactSum>,
     ) -> Result<(), Fault> {
+        if open.iter().fold(0, |any, &mask| any | mask) == 0 {
+            return Ok(());
+        }
         let mut faults = Faults::default();
-        for (at, n) in (first..).zip(n) {
-            let (whole, excess) = approximate(at);
-            if excess < 0.0 {
-                *n = whole;
-                continue;
-            }
+        for (i, n) in n.iter_mut().enumerate().filter(|(i, _)| open[i / 8] >> (i % 8) & 1 == 1) {
+            let at = first + i;
             let value = exact(at).and_then(ExactSum::rounded);
-            let fits = value.filter(|value| value.unsigned_abs() <= LARGEST as u128);
-            match fits {
-                Some(value) => *n = value as f64,
+            match value.filter(|value| value.unsigned_abs() <= LARGEST as u128) {
+                Some(value) => *n = value as i32,
                 None => faults.note(self.fault(at, value)),
             }
         }
@@ -186,9 +179,4 @@ impl BlockRow<'_> {
         // The product fits: no block has coordinates of 2⁶⁴ or more.
         Fault { row: self.row, coordinate: self.block * BLOCK as u64 + at as u64, value }
     }
-}
-
-/// The bound of a coordinate's pair.
-fn error(normals: &Normals, at: usize) -> f64 {
-    normals.error[at / 32 * 16 + at % 16]
 }

@@ -3,7 +3,6 @@
 use super::decide::Values;
 use super::feedback::WholeBlock;
 use crate::block::BLOCK;
-use crate::dispatch::Active;
 use crate::range::blocks;
 use std::ops::Range;
 
@@ -40,7 +39,6 @@ pub(crate) struct GridTask<'a> {
     /// The blocks' coordinates that are in the range: the row buffers cover just these.
     coordinates: Range<u64>,
     rows: Vec<&'a mut [i32]>,
-    active: Active,
 }
 
 /// Cuts everything into tasks, about eight for each of `threads`.
@@ -49,7 +47,6 @@ pub(crate) fn tasks<'a>(
     slots: usize,
     mut state: StatePart<'a>,
     mut rows: Vec<&'a mut [i32]>,
-    active: Active,
     threads: usize,
 ) -> Vec<GridTask<'a>> {
     let all = blocks(range);
@@ -64,7 +61,7 @@ pub(crate) fn tasks<'a>(
         let state = state.split_off((blocks.end - at) as usize * slots);
         let rows = rows.iter_mut().map(|row| row.split_off_mut(..width).unwrap_or_default()).collect();
         at = blocks.end;
-        tasks.push(GridTask { blocks, state, slots, coordinates, rows, active });
+        tasks.push(GridTask { blocks, state, slots, coordinates, rows });
     }
     tasks
 }
@@ -81,7 +78,6 @@ impl<'a> GridTask<'a> {
             at: (from - self.coordinates.start) as usize,
             skipped: (from - start) as usize,
             count,
-            active: self.active,
         };
         (self.state.part(index * self.slots..(index + 1) * self.slots), sink)
     }
@@ -95,15 +91,14 @@ pub(crate) struct GridSink<'t, 'a> {
     /// Coordinates of the block before the range, and the number in it.
     skipped: usize,
     count: usize,
-    active: Active,
 }
 
 impl GridSink<'_, '_> {
     /// Writes the part of row `row` of the call that is in the range.
-    pub fn write(&mut self, row: usize, n: &Values) {
+    pub fn write(&mut self, row: usize, n: &WholeBlock) {
         let n = &n[self.skipped..self.skipped + self.count];
         if let Some(out) = self.rows.get_mut(row) {
-            self.active.narrow_into(&mut out[self.at..self.at + self.count], n);
+            out[self.at..self.at + self.count].copy_from_slice(n);
         }
     }
 }

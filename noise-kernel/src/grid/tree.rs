@@ -37,7 +37,7 @@ pub(crate) fn row(
         add_leaf(at, s, step, leaf, state, scratch, &mut carry)?;
     }
     for i in 0..BLOCK {
-        scratch.rows[0][i] = checked(at, i, carry[i] - before[i])?;
+        scratch.rows[0][i] = checked(at, i, carry[i] - before[i])? as i32;
     }
     if step.last {
         state.fill([0; BLOCK]);
@@ -58,13 +58,13 @@ fn add_leaf(
     for (level, node) in step.nodes(leaf).enumerate() {
         at.fresh(node, s, scratch)?;
         if level == 0 {
-            *carry = scratch.rows[0];
+            *carry = scratch.rows[0].map(f64::from);
             continue;
         }
         let weight = weight(level as u32);
         for i in 0..BLOCK {
             let lower = f64::from(state[level - 1][i]) + carry[i];
-            carry[i] = lower + ((weight * (scratch.rows[0][i] - lower) + ROUNDER) - ROUNDER);
+            carry[i] = lower + ((weight * (f64::from(scratch.rows[0][i]) - lower) + ROUNDER) - ROUNDER);
         }
     }
     if let Some(slot) = state.get_mut(leaf.trailing_ones() as usize) {

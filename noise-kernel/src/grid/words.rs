@@ -14,41 +14,35 @@ const LOWER: u64 = 1 << 62;
 /// The half of the block counter that further bits come from.
 const FURTHER: u64 = 1 << 63;
 
-/// The 48 bits of one uniform of every pair of a block, `[pair row][lane]`.
-pub(crate) type Uniforms = [[u64; LANES]; PAIR_ROWS];
-
-/// The first bits of the uniforms of a block.
+/// The words that the first 48 bits of the uniforms of a block lie in.
+#[repr(C, align(64))]
 pub(crate) struct FirstBits {
-    /// Those of the radius.
-    pub radius: Uniforms,
-    /// Those of the angle.
-    pub turn: Uniforms,
+    /// Words a and c of a pair, one row after the other.
+    pub upper: [Group; 2],
+    /// Word h, whose halves a pair of uniforms share.
+    pub shared: Group,
 }
 
 impl FirstBits {
-    pub const ZERO: Self = Self { radius: [[0; LANES]; PAIR_ROWS], turn: [[0; LANES]; PAIR_ROWS] };
+    pub const ZERO: Self = Self { upper: [[[0.0; LANES]; 16]; 2], shared: [[0.0; LANES]; 16] };
 
-    /// Puts in those of a block: words a and c of a pair, and the halves of a word h that both share.
+    /// Puts in those of a block.
     #[inline(always)]
     pub fn fill<S: Simd, const TWENTY: bool>(&mut self, s: S, place: BlockAddress<'_>) {
-        let mut upper: [Group; 2] = [[[0.0; LANES]; 16]; 2];
-        let mut lower: Group = [[0.0; LANES]; 16];
         let group = |first: u64, out: &mut Group| {
             chacha::group::<S, TWENTY>(s, place.key, place.stream, first, &mut Prefetch::default(), out);
         };
-        group(place.counter(0), &mut upper[0]);
-        group(place.counter(1), &mut upper[1]);
-        group(LOWER | place.number.wrapping_mul(LANES as u64), &mut lower);
-        let (pairs, _) = upper.as_flattened().as_chunks::<2>();
-        for row in 0..PAIR_ROWS {
-            for lane in 0..LANES {
-                let shared = u64::from(lower[row][lane].to_bits());
-                let [a, c] =
-                    [&pairs[row][0][lane], &pairs[row][1][lane]].map(|word| u64::from(word.to_bits()));
-                self.radius[row][lane] = a << 16 | shared >> 16;
-                self.turn[row][lane] = c << 16 | (shared & 0xffff);
-            }
-        }
+        let [first, second] = &mut self.upper;
+        group(place.counter(0), first);
+        group(place.counter(1), second);
+        group(LOWER | place.number.wrapping_mul(LANES as u64), &mut self.shared);
+    }
+
+    /// Words a, c and h of a row of pairs.
+    #[inline(always)]
+    pub fn row(&self, row: usize) -> [&[f32; LANES]; 3] {
+        let upper = &self.upper[row / 8];
+        [&upper[2 * (row % 8)], &upper[2 * (row % 8) + 1], &self.shared[row]]
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::memory::Line;
 
+pub(crate) mod doubles;
 pub(crate) mod scalar;
 
 #[cfg(target_arch = "x86_64")]
