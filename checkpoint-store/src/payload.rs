@@ -2,7 +2,8 @@
 
 use crate::shard_file;
 
-/// A shard's state and its rows generated ahead. They must not change while they are written.
+/// A shard's state and its rows generated ahead, as words of four bytes, of which f32 is one reading: nothing computes with
+/// them here. They must not change while they are written.
 pub trait ShardValues: Send + Sync + 'static {
     /// Returns the values of state, of all blocks in order.
     fn state(&self) -> &[f32];

@@ -2,8 +2,12 @@
 //!
 //! ```text
 //! "RUSTLESH" | container version, u32 | header length, u32 | header, bincode | sealed payload
-//! payload = state, then window rows, oldest first, all of the header's element type; everything little-endian
+//! payload = state, then window rows, oldest first, in values of four bytes; everything little-endian
 //! ```
+//!
+//! A value is an f32 where the header's element type is f32. Where it is i32, of a plan on a grid, rows hold whole
+//! numbers, and state does too or, of a BLT, binary64 numbers of two values each, the lower half first: which of the two
+//! follows from the plan. In memory all of them are words that hold four bytes and that nothing computes with.
 //!
 //! The payload is sealed in segments of the header's length ([`crate::sealing`]), each of which authenticates the
 //! header too. Its length follows from the header, so nothing may follow it and nothing of it may be missing.
@@ -49,9 +53,9 @@ pub struct ShardHeader {
     pub next_row: u64,
     /// First row of the window, whose rows are `window_start..next_row`.
     pub window_start: u64,
-    /// Values of state for each block of 512 coordinates.
+    /// Values of state for each block of 512 coordinates, of four bytes each.
     pub block_state_len: u64,
-    /// The type of all values, of state and rows. Only f32 is stored so far.
+    /// The type of the rows: f32, or i32 of a plan on a grid.
     pub element: ElementType,
 }
 
@@ -60,7 +64,7 @@ pub struct ShardHeader {
 pub struct ShardCheckpoint {
     /// The description of the whole object.
     pub header: ShardHeader,
-    /// State, of all blocks in order.
+    /// State, of all blocks in order: four bytes a word, whose meaning is that of the header's element type.
     pub state: Vec<f32>,
     /// The rows `window_start..next_row`, oldest first.
     pub window: Vec<Vec<f32>>,
@@ -135,8 +139,8 @@ impl ShardHeader {
                 self.window_start, self.next_row
             )
         })?;
-        if self.element != ElementType::F32 {
-            return Err(format!("its values are {}; this build stores f32", self.element));
+        if self.element.bytes() != 4 {
+            return Err(format!("its values are {}; this build stores f32 and i32", self.element));
         }
         let too_large = || "its lengths are beyond what this machine can address".to_owned();
         // Shards meet at block boundaries; the last one may end inside a block, which then has whole state.
@@ -228,7 +232,7 @@ pub fn decode(first: &[u8], size: u64) -> Result<ParsedHead, String> {
 
 fn from_stored(stored: StoredHeader) -> Result<ShardHeader, String> {
     let element = match stored.element {
-        0 => return Err("its element type is 0; allowed: 1 (f32)".to_owned()),
+        0 => return Err("its element type is 0; allowed: 1 (f32) or 3 (i32)".to_owned()),
         number => ElementType::try_from(i32::from(number)).map_err(|error| format!("its {error}"))?,
     };
     Ok(ShardHeader {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use node::net::backoff::Backoff;
-use proto::{Commitment, CoordinateRange, JobId, ReleasedRows, Result, RowRange};
+use proto::{Commitment, CoordinateRange, ElementType, JobId, ReleasedRows, Result, RowRange};
 use tokio::time::sleep;
 
 use crate::{Client, FetchRequest, FetchSource, RetryAction, Routing, classify};
@@ -26,6 +26,16 @@ impl BoundRows {
         let FetchRequest { job, branch, rows, range, commitments, .. } = request.clone();
         let has_used_cache = AtomicBool::new(false);
         Self { client: client.clone(), job, branch, rows, range, commitments, has_used_cache }
+    }
+
+    /// Checks that the job's rows are handed out as `requested`, before anything is bound, by a routing that the fetch needs
+    /// in any case. Where there is none now, the worker's own check is left.
+    pub async fn check_element(&self, requested: ElementType) -> Result<()> {
+        let routing = match self.client.cached_routing(&self.job, self.branch) {
+            Some(routing) => Ok(routing),
+            None => self.client.routing(&self.job).await,
+        };
+        routing.map_or(Ok(()), |routing| routing.element.check_request(requested, &self.job))
     }
 
     async fn bind(&self) -> Result<ReleasedRows> {

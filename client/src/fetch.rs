@@ -17,7 +17,8 @@ use crate::{Client, FetchRequest, Placement, Region, SliceRequest, Tile, stream_
 #[cfg(target_endian = "big")]
 compile_error!("rows arrive as little-endian bytes and are taken as they are; this target is big-endian");
 
-/// A fetch that has not begun: [`Fetch::into_slice`], [`Fetch::into_bf16`] and [`Fetch::into_region`] run it.
+/// A fetch that has not begun: [`Fetch::into_slice`], [`Fetch::into_bf16`], [`Fetch::into_integers`] and
+/// [`Fetch::into_region`] run it.
 ///
 /// Each of them binds the rows, unless [`Fetch::of_released`] was called, and fetches them. Errors that are safe to retry
 /// are retried until the deadline; then `RangeUnavailable` names the coordinates that are missing. After an error the
@@ -54,7 +55,8 @@ impl<'a> Fetch<'a> {
     /// Fetches into `out`: rows × coordinates values, row after row.
     ///
     /// # Errors
-    /// `InvalidArgument` where `out` has another length, before anything is bound.
+    /// `InvalidArgument` where `out` has another length, and `GridRowsAreIntegers` for a job whose plan is on a grid, before
+    /// anything is bound.
     pub async fn into_slice(self, out: &mut [f32]) -> Result<()> {
         self.into_bytes(bytemuck::cast_slice_mut(out), ElementType::F32).await
     }
@@ -62,9 +64,17 @@ impl<'a> Fetch<'a> {
     /// Fetches into `out`, each value rounded to bf16 by the worker: the upper half of an f32.
     ///
     /// # Errors
-    /// `InvalidArgument` where `out` has another length, before anything is bound.
+    /// As of [`Fetch::into_slice`].
     pub async fn into_bf16(self, out: &mut [u16]) -> Result<()> {
         self.into_bytes(bytemuck::cast_slice_mut(out), ElementType::Bf16).await
+    }
+
+    /// Fetches rows of a job whose plan is on a grid into `out`, whole numbers in steps of the grid.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where `out` has another length, and for a job whose rows are f32, before anything is bound.
+    pub async fn into_integers(self, out: &mut [i32]) -> Result<()> {
+        self.into_bytes(bytemuck::cast_slice_mut(out), ElementType::I32).await
     }
 
     /// Fetches into the slots from `slot` on of a region that holds the request's range.
@@ -107,7 +117,12 @@ impl<'a> Fetch<'a> {
         let FetchRequest { job, branch, rows, range, deadline, .. } = request;
         let released = match released {
             Some(released) => released,
-            None => timeout_at(deadline, bound.bind_with_retry()).await.map_err(|_| {
+            None => timeout_at(deadline, async {
+                bound.check_element(destination.element()).await?;
+                bound.bind_with_retry().await
+            })
+            .await
+            .map_err(|_| {
                 let waited_ms = began.elapsed().as_millis() as u64;
                 ServiceError::range_unavailable(&job, vec![range], waited_ms)
             })??,

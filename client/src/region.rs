@@ -50,6 +50,11 @@ impl Region {
         self.memory.row_bf16(slot)
     }
 
+    /// Returns the row in a slot of a region of integers on a grid.
+    pub fn row_integers(&self, slot: u32) -> Result<&[i32]> {
+        self.memory.row_integers(slot)
+    }
+
     /// Returns the bytes of the row in a slot.
     pub fn row_bytes_mut(&mut self, slot: u32) -> Result<&mut [u8]> {
         self.memory.row_bytes_mut(slot)

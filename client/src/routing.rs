@@ -1,7 +1,7 @@
 //! Which worker serves which coordinates.
 
 use proto::model::LocalAccess;
-use proto::{CoordinateRange, JobId, Result, ServiceError, WorkerId, pb};
+use proto::{CoordinateRange, ElementType, JobId, Result, ServiceError, WorkerId, pb};
 
 /// One shard, and the worker that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Routing {
     pub dimension: u64,
     /// Rows of its plan.
     pub iterations: u64,
+    /// What the job's rows are: f32, or i32 where its plan is on a grid.
+    pub element: ElementType,
     /// The routes in order of their ranges, which do not overlap.
     pub routes: Vec<Route>,
 }
@@ -68,6 +70,7 @@ impl TryFrom<pb::Routing> for Routing {
             branch: routing.branch,
             dimension: routing.dimension,
             iterations: routing.iterations,
+            element: routing.element_type.try_into()?,
             routes,
         })
     }
@@ -100,6 +103,7 @@ impl From<Routing> for pb::Routing {
             branch: routing.branch,
             dimension: routing.dimension,
             iterations: routing.iterations,
+            element_type: routing.element.into(),
             routes: routing.routes.into_iter().map(Into::into).collect(),
         }
     }
@@ -132,7 +136,8 @@ mod tests {
     }
 
     fn routing(routes: Vec<pb::Route>) -> pb::Routing {
-        pb::Routing { job: "j".into(), branch: 0, dimension: 20, iterations: 5, routes }
+        let element_type = ElementType::I32.into();
+        pb::Routing { job: "j".into(), branch: 0, dimension: 20, iterations: 5, routes, element_type }
     }
 
     #[test]

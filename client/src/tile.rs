@@ -78,6 +78,7 @@ mod tests {
             branch: 0,
             dimension,
             iterations: 9,
+            element: proto::ElementType::F32,
             routes: routes.collect(),
         }
     }

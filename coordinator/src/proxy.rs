@@ -25,8 +25,10 @@ impl Coordinator {
     pub async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<ChunkStream> {
         let began = Instant::now();
         let Fetch { bind, range, element, deadline_ms } = fetch;
-        // Before anything is bound, so that a wrong range uses up no rows.
-        self.routing(&bind.job)?.check_range(range)?;
+        // Before anything is bound, so that a wrong range or type uses up no rows.
+        let routing = self.routing(&bind.job)?;
+        routing.check_range(range)?;
+        routing.element.check_request(element, &bind.job)?;
         let wait =
             deadline_ms.map_or(self.settings().fetch_deadline, Duration::from_millis).min(MAX_DEADLINE);
         let released = self.bind_detached(bind.clone()).await?;

@@ -53,6 +53,7 @@
 //!   past normals and buffers.
 //! * `simd`, `dispatch`, `backend`: the processor's instruction sets and the choice among them.
 //! * `validate`, `error`: checks of coefficients and the crate's error; `tail_bound`: δ of the cut Gaussian tail.
+//! * `row_generator`: [`RowGenerator`], of floats or of whole numbers.
 //! * [`grid`]: rows of whole numbers, exact noise that floating-point addition can't betray.
 //! * `oracle`, `oracle_normal`: every row once more, from the specification.
 
@@ -81,6 +82,7 @@ mod parallel;
 mod partial_sums;
 mod prefetch;
 mod range;
+mod row_generator;
 mod row_group;
 #[allow(unsafe_code)]
 mod simd;
@@ -106,6 +108,7 @@ pub use key::{BranchKey, JobKey, NoiseContext, RowKeys};
 pub use memory::{Buffer, Number};
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};
+pub use row_generator::{RowGenerator, StateCopy};
 pub use stream::Stream;
 pub use tail_bound::{LARGEST_NORMAL, tail_delta};
 pub use validate::stream_count;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use noise_kernel::{Generator, KernelError};
+use noise_kernel::{RowGenerator, grid::GridRowError};
 use proto::ServiceError;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -40,7 +40,7 @@ async fn produce_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceEr
     let mut slot = shard.generator.lock().await;
     let len = shard.grant().range.len();
     let ahead = limits.ahead_rows(len);
-    let at_once = slot.as_ref().map_or(1, Generator::suggested_rows_at_once) as u64;
+    let at_once = slot.as_ref().map_or(1, RowGenerator::suggested_rows_at_once) as u64;
     let Some(batch) = shard.next_batch(ahead, spec.iterations, at_once) else { return Ok(false) };
     let generator = match slot.take() {
         Some(generator) => generator,
@@ -77,7 +77,7 @@ async fn produce_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceEr
 
 type Batch = Result<Vec<Row>, ServiceError>;
 
-fn generate(mut generator: Generator, batch: NextBatch, pool: &Arc<BufferPool>) -> (Generator, Batch) {
+fn generate(mut generator: RowGenerator, batch: NextBatch, pool: &Arc<BufferPool>) -> (RowGenerator, Batch) {
     let made = match batch {
         NextBatch::Skip(rows) => generator.skip(rows).map(|()| vec![]),
         NextBatch::Keep(rows) => keep(&mut generator, rows, pool),
@@ -85,7 +85,7 @@ fn generate(mut generator: Generator, batch: NextBatch, pool: &Arc<BufferPool>) 
     (generator, made.map_err(ServiceError::internal))
 }
 
-fn keep(generator: &mut Generator, rows: u64, pool: &Arc<BufferPool>) -> Result<Vec<Row>, KernelError> {
+fn keep(generator: &mut RowGenerator, rows: u64, pool: &Arc<BufferPool>) -> Result<Vec<Row>, GridRowError> {
     let mut memory = (0..rows).map(|_| pool.take()).collect::<Result<Vec<_>, _>>()?;
     let mut out: Vec<&mut [f32]> = memory.iter_mut().map(|row| &mut row[..]).collect();
     generator.generate(&mut out)?;

@@ -1,7 +1,7 @@
 //! Replays rows that have left the window, from the key. Rare, and correct at any price: a row costs all rows before it,
 //! for the requested coordinates.
 
-use noise_kernel::{Generator, History, KernelError};
+use noise_kernel::{KernelError, RowGenerator};
 use proto::{CoordinateRange, ServiceError};
 
 use crate::{
@@ -20,7 +20,7 @@ pub fn piece_len(spec: &GenerationSpec) -> u64 {
 /// Replays rows in order without starting over for each.
 #[derive(Default)]
 pub struct Replay {
-    generator: Option<Generator>,
+    generator: Option<RowGenerator>,
 }
 
 impl Replay {
@@ -50,11 +50,11 @@ impl Replay {
 }
 
 /// Returns a generator that draws past normals again, block by block on each thread, and does not keep them.
-fn fresh(spec: &GenerationSpec, range: CoordinateRange) -> Result<Generator, KernelError> {
-    spec.generator(range.as_range())?.with_history(History::Redraw)
+fn fresh(spec: &GenerationSpec, range: CoordinateRange) -> Result<RowGenerator, KernelError> {
+    spec.generator(range.as_range())?.redrawing()
 }
 
-fn draw(mut generator: Generator, row: u64, len: usize) -> Result<(Generator, Vec<f32>), ServiceError> {
+fn draw(mut generator: RowGenerator, row: u64, len: usize) -> Result<(RowGenerator, Vec<f32>), ServiceError> {
     let mut values = vec![0f32; len];
     let between = row - generator.next_row();
     generator

@@ -95,6 +95,9 @@ impl NoiseService {
             let allowed = format!("within the shard's {}", grant.range);
             return Err(ServiceError::invalid("range", range, allowed));
         }
+        if let Some(spec) = shard.spec() {
+            spec.element().check_request(element, &job)?;
+        }
         if branch < grant.branch() {
             return Err(self.leases.superseded(&job, branch).unwrap_or(ServiceError::Draining));
         }

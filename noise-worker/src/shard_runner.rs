@@ -84,7 +84,7 @@ impl ShardRunner {
         self.shard.rows_ahead()
     }
 
-    /// Returns a part of a row that is bound to `commitment`, as little-endian `f32`: the row's own memory where it is in the
+    /// Returns a part of a row that is bound to `commitment`, as little-endian values: the row's own memory where it is in the
     /// window. Records the row in the release log first. Fails where the log refuses it, or after the row timeout.
     pub async fn part(&self, row: u64, commitment: Commitment, range: CoordinateRange) -> Result<Bytes> {
         let grant = self.shard.grant();

@@ -2,13 +2,14 @@
 //!
 //! Each batch of rows changes all of the state, so copying only what is about to change would copy all of it at the next
 //! batch. It is copied at once, at the speed of memory, while generation waits. Rows never change once they are generated,
-//! and are shared. Where the copy exceeds the budget, generation waits until the state is written.
+//! and are shared. Where the copy exceeds the budget, generation waits until the state is written; of a plan on a grid it
+//! is copied all the same.
 
 use std::time::Duration;
 
 use checkpoint_store::{ShardHeader, ShardValues, WrittenShard};
-use noise_kernel::{BLOCK, Buffer, Generator};
-use proto::{ElementType, Result, ServiceError};
+use noise_kernel::{BLOCK, RowGenerator, StateCopy, grid::GridRowError};
+use proto::{Result, ServiceError};
 use tokio::{
     sync::{OwnedMutexGuard, OwnedSemaphorePermit},
     time::Instant,
@@ -34,11 +35,11 @@ pub struct Snapshot {
     pub row_time: Duration,
 }
 
-type Locked = OwnedMutexGuard<Option<Generator>>;
+type Locked = OwnedMutexGuard<Option<RowGenerator>>;
 
 /// The state as it stood: a copy, or the generator itself, locked.
 enum State {
-    Copied { copy: Buffer, _within: OwnedSemaphorePermit },
+    Copied { copy: StateCopy, _within: Option<OwnedSemaphorePermit> },
     Locked(Locked),
 }
 
@@ -50,8 +51,10 @@ struct Values {
 impl ShardValues for Values {
     fn state(&self) -> &[f32] {
         match &self.state {
-            State::Copied { copy, .. } => copy,
-            State::Locked(generator) => generator.as_ref().map_or(&[], Generator::state),
+            State::Copied { copy, .. } => copy.words(),
+            State::Locked(generator) => {
+                generator.as_ref().and_then(RowGenerator::state_in_place).unwrap_or(&[])
+            }
         }
     }
 
@@ -90,9 +93,10 @@ pub async fn take(shard: &Shard, limits: &Limits, object: &str) -> Result<Snapsh
         next_row,
         window_start: if rows.is_empty() { next_row } else { window_start },
         block_state_len: (spec.slots * BLOCK) as u64,
-        element: ElementType::F32,
+        element: spec.element(),
     };
-    let state = limits.pool.run(move || copy(generator, permit)).await.map_err(ServiceError::internal)?;
+    let state = limits.pool.run(move || copy(generator, permit)).await;
+    let state = state.map_err(ServiceError::internal)?.map_err(ServiceError::internal)?;
     let copied = matches!(state, State::Copied { .. }).then(|| holding.elapsed());
     let written = tokio::select! {
         biased;
@@ -110,11 +114,17 @@ fn copied_bytes(shard: &Shard, spec: &GenerationSpec) -> u64 {
     shard.grant().range.len().next_multiple_of(BLOCK as u64) * 4 * spec.slots as u64
 }
 
-/// Copies the state and releases the generator, or keeps it locked where there is no memory for the copy.
-fn copy(generator: Locked, permit: Option<OwnedSemaphorePermit>) -> State {
-    let copied = permit.zip(generator.as_ref().and_then(|generator| generator.copy_state().ok()));
-    match copied {
-        Some((within, copy)) => State::Copied { copy, _within: within },
+/// Copies the state and releases the generator, or keeps it locked where there is no memory for the copy. State that can't
+/// be read in place is copied whatever the budget. Fails after a row that failed.
+fn copy(generator: Locked, permit: Option<OwnedSemaphorePermit>) -> Result<State, GridRowError> {
+    let in_place = generator.as_ref().is_none_or(|generator| generator.state_in_place().is_some());
+    let copied = match generator.as_ref().filter(|_| permit.is_some() || !in_place) {
+        None => None,
+        Some(generator) if in_place => generator.copy_state().ok(),
+        Some(generator) => Some(generator.copy_state()?),
+    };
+    Ok(match copied {
+        Some(copy) => State::Copied { copy, _within: permit },
         None => State::Locked(generator),
-    }
+    })
 }

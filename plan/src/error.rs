@@ -39,7 +39,7 @@ pub enum PlanError {
     /// that is not on the grid, loses what the plan's account says.
     #[error(
         "grid_rows_are_integers: the plan has [grid], so its rows are integers of 32 bits, and rows of f32 were \
-         requested; allowed: a plan without [grid] (`--float`)"
+         requested; allowed: a plan without [grid] (`--float`), or a cluster and `rustle fetch`, which serve integers"
     )]
     GridRows,
     /// The plan can't be written as TOML.

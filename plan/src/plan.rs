@@ -149,7 +149,7 @@ impl Plan {
         Ok(self.coefficients.as_ref().clone())
     }
 
-    /// Checks that the plan's rows are `f32`, the only ones that are served.
+    /// Checks that the plan's rows are `f32`, for whatever hands out no others.
     ///
     /// # Errors
     /// [`PlanError::GridRows`] for a plan on a grid.

@@ -47,8 +47,7 @@ fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Ent
     let error = target(request, sampling, n).error(&strategy)?;
     let sensitivity = plan::accounted_sensitivity(&strategy, sampling.rule(), n)?;
     let noise_multiplier = noise_multiplier(sampling, sensitivity, request)?;
-    // State is kept as `f32`.
-    let state_bytes_per_parameter = 4 * strategy.state_slots(n) as u64;
+    let state_bytes_per_parameter = state_bytes(&strategy, request);
     let state_bytes_per_worker = state_bytes_per_parameter.saturating_mul(request.shard());
     Ok(Entry {
         mechanism: strategy.name(),
@@ -75,6 +74,12 @@ fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Ent
         seconds,
         strategy,
     })
+}
+
+/// Returns the bytes of state of a parameter: in `f32`, or on a grid in integers of 32 bits, but for BLTs in binary64.
+fn state_bytes(strategy: &Strategy, request: &Request) -> u64 {
+    let is_wide = request.on_grid && matches!(strategy, Strategy::Blt(_));
+    (if is_wide { 8 } else { 4 }) * strategy.state_slots(request.iterations) as u64
 }
 
 struct Optimum {

@@ -23,6 +23,7 @@
 //!     dimension: 1_000,
 //!     workers: 1,
 //!     memory_per_worker: None,
+//!     on_grid: false,
 //! };
 //! let watch = Watch { progress: &|_| (), flow: &|| ControlFlow::Continue(()) };
 //! let suggestion = suggest(&request, watch)?;

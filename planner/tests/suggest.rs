@@ -19,6 +19,7 @@ fn request() -> Request {
         dimension: 1_000_003,
         workers: 4,
         memory_per_worker: None,
+        on_grid: false,
     }
 }
 

@@ -27,6 +27,13 @@ pub enum ServiceError {
     /// A field of the request has a value that is not allowed.
     #[error("{field} is {value}; allowed: {allowed}")]
     InvalidArgument { field: String, value: String, allowed: String },
+    /// The job's rows are integers on a grid, and were requested as floats. A row of integers that becomes a float, or is
+    /// added to a sum that is not on the grid, loses what the plan's account says.
+    #[error(
+        "grid_rows_are_integers: the plan of job {job} has [grid], so its rows are integers of 32 bits, and {requested} \
+         was requested; allowed: i32 (`rustle fetch` asks for it by itself), or a job whose plan has no [grid]"
+    )]
+    GridRowsAreIntegers { job: String, requested: String },
     /// No job, worker, shard or checkpoint has this name.
     #[error("no {what} named {name}")]
     NotFound { what: String, name: String },

@@ -156,6 +156,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "draining": Unavailable,
     "fenced": Unavailable,
     "forked": Forked,
+    "grid_rows_are_integers": PlanError,
     "invalid_argument": InvalidArgument,
     "key": AccessDenied,
     "layout": LayoutMismatch,

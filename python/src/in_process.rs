@@ -66,6 +66,7 @@ impl InProcess {
     pub fn open(options: Options) -> Result<Self> {
         let Options { folder, plan, job, dimension, key_file, threads } = options;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
+        release::job::float_rows(&plan)?;
         let dimension = release::job::dimension(dimension, &plan)?;
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
         std::fs::create_dir_all(&folder).map_err(not_created)?;

@@ -94,6 +94,7 @@ pub fn suggest(
         dimension: dimension.ok_or_else(|| Refused::invalid("dimension", "missing", "given"))?,
         workers,
         memory_per_worker,
+        on_grid: false,
     };
     let ended = AtomicBool::new(false);
     let flow =

@@ -19,8 +19,7 @@ pub struct JobDefinition {
 /// job's key without revealing it; `nonce` is drawn anew, and the job has it if the ledger knows no job of this name.
 ///
 /// # Errors
-/// [`ServiceError::InvalidArgument`] for a number of shards that the dimension does not allow, and for a plan on a grid, whose
-/// rows nothing serves.
+/// [`ServiceError::InvalidArgument`] for a number of shards that the dimension does not allow.
 pub fn define(
     job: JobId,
     plan: &Plan,
@@ -39,8 +38,7 @@ pub fn define(
 /// The dimension is the end of the last range. The ledger refuses ranges that do not cover the vector without gaps.
 ///
 /// # Errors
-/// [`ServiceError::InvalidArgument`] for a plan on a grid, whose rows nothing serves; [`ServiceError::Internal`] for a dimension
-/// outside 1 to [`Layout::MAX_DIMENSION`].
+/// [`ServiceError::Internal`] for a dimension outside 1 to [`Layout::MAX_DIMENSION`].
 pub fn define_with_ranges(
     job: JobId,
     plan: &Plan,
@@ -49,7 +47,6 @@ pub fn define_with_ranges(
     key_commitment: [u8; 32],
     nonce: Nonce,
 ) -> Result<JobDefinition> {
-    plan.float_rows().map_err(|error| ServiceError::invalid("plan", "on a grid", error.to_string()))?;
     let dimension = ranges.last().map_or(0, |range| range.end);
     let record = JobRecord {
         job,
@@ -70,6 +67,14 @@ pub fn define_with_ranges(
     let unowned =
         |(range, shard): (&CoordinateRange, u32)| ShardRecord { shard, range: *range, epoch: 0, owner: None };
     Ok(JobDefinition { record, shards: ranges.iter().zip(0..).map(unowned).collect() })
+}
+
+/// Checks that the plan's rows are `f32`, for an engine that hands out no others.
+///
+/// # Errors
+/// [`ServiceError::InvalidArgument`] for a plan on a grid, whose rows are integers.
+pub fn float_rows(plan: &Plan) -> Result<()> {
+    plan.float_rows().map_err(|error| ServiceError::invalid("plan", "on a grid", error.to_string()))
 }
 
 /// Returns the dimension of a job: the one given, or the one of the plan's layout, which must agree.

@@ -49,7 +49,8 @@ pub(crate) fn decode(hello: &[u8; HELLO_BYTES]) -> Result<Layout> {
     let element = match u32_at(12) {
         1 => ElementType::F32,
         2 => ElementType::Bf16,
-        other => return Err(ServiceError::invalid("element type", other, "1 (f32) or 2 (bf16)")),
+        3 => ElementType::I32,
+        other => return Err(ServiceError::invalid("element type", other, "1 (f32), 2 (bf16) or 3 (i32)")),
     };
     if u32_at(52) != 0 {
         return Err(ServiceError::invalid("hello's bytes 52 to 56", u32_at(52), "0"));

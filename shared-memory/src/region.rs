@@ -73,6 +73,12 @@ impl Region {
         bytemuck::try_cast_slice(self.row_bytes(slot)?).map_err(ServiceError::internal)
     }
 
+    /// Returns the row of integers in a slot. Fails where the region holds another type.
+    pub fn row_integers(&self, slot: u32) -> Result<&[i32]> {
+        self.expect(ElementType::I32)?;
+        bytemuck::try_cast_slice(self.row_bytes(slot)?).map_err(ServiceError::internal)
+    }
+
     fn expect(&self, element: ElementType) -> Result<()> {
         if self.layout.element == element {
             Ok(())

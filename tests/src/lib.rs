@@ -32,7 +32,7 @@ use tempfile::TempDir;
 
 pub use http::get;
 pub use oracle::{KEY, expected_in, expected_of, expected_of_job, ledger_id, record_in};
-pub use plans::{plans, small_plan};
+pub use plans::{on_grid, plans, small_plan};
 
 /// The identity that a client over TLS expects of a cluster's first worker.
 pub const WORKER: ExpectedServer = ExpectedServer::Worker(Cow::Borrowed("worker-0"));

@@ -1,6 +1,6 @@
 //! Small plans of every mechanism.
 
-use plan::{Mechanism, Participation, Plan, PlanSpec};
+use plan::{Grid, Layout, Mechanism, Participation, Plan, PlanSpec, Rounding};
 
 /// Rows in every small plan.
 const ITERATIONS: u64 = 40;
@@ -17,6 +17,13 @@ pub fn small_plan(mechanism: Mechanism, iterations: u64) -> Plan {
         grid: None,
     })
     .expect("a valid plan")
+}
+
+/// Returns the same plan on a grid, for a vector of `dimension` coordinates.
+pub fn on_grid(plan: &Plan, dimension: u64) -> Plan {
+    let grid = Grid { step: -20, rounding: Rounding::Nearest, summing_error: 0.0 };
+    let layout = Layout::dimension_only(dimension).ok();
+    Plan::new(PlanSpec { layout, grid: Some(grid), ..plan.spec().clone() }).expect("a valid plan")
 }
 
 /// One plan for each mechanism, 40 rows.

@@ -179,5 +179,6 @@ pub fn routing(endpoints: &[Option<String>]) -> Routing {
         reason: String::new(),
     });
     let dimension = endpoints.len() as u64 * 1000;
-    Routing { job: job(), branch: 0, dimension, iterations: 100, routes: routes.collect() }
+    let element = ElementType::F32;
+    Routing { job: job(), branch: 0, dimension, iterations: 100, element, routes: routes.collect() }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::{BindingSummary, JobRecord, JobState, ShardRecord};
 use proto::{CheckpointRecord, model::PlacementHint};
-use proto::{CoordinateRange, Incarnation, ServiceError, pb};
+use proto::{CoordinateRange, ElementType, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
 use super::layout::{PendingLayout, Standby};
@@ -108,6 +108,11 @@ impl JobView {
     /// Returns whether a shard has no state besides its rows.
     pub fn is_stateless(&self) -> bool {
         self.summary.is_none_or(|summary| summary.slots == 0)
+    }
+
+    /// Returns what the job's rows are served as.
+    pub fn element(&self) -> ElementType {
+        self.summary.map_or(ElementType::F32, |summary| summary.element)
     }
 
     /// Returns the bytes that a worker goes through for each row of the range: the shard's weight.

@@ -80,6 +80,7 @@ fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
         branch: record.branch,
         dimension: record.dimension,
         iterations: record.iterations,
+        element: view.element(),
         routes: view.shards.iter().flat_map(|shard| routes_of(cluster, view, shard, now)).collect(),
     }
 }

@@ -218,7 +218,14 @@ fn routing() -> Vec<Vec<u8>> {
         reason: String::new(),
     };
     let routes = vec![route(0, 0, 512), route(1, 512, 1_300)];
-    let routing = pb::Routing { job: "job-1".into(), branch: 0, dimension: 1_300, iterations: 9, routes };
+    let routing = pb::Routing {
+        job: "job-1".into(),
+        branch: 0,
+        dimension: 1_300,
+        iterations: 9,
+        routes,
+        element_type: proto::ElementType::I32.into(),
+    };
     vec![routing.encode_to_vec()]
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use node::process::runtime::spawn;
-use noise_kernel::{Generator, History, JobKey};
+use noise_kernel::{History, JobKey, RowGenerator};
 use plan::Plan;
 use proto::{JobId, Result, ServiceError, model::LeaseGrant};
 use tokio::time::Instant;
@@ -182,7 +182,7 @@ impl Leases {
         &self,
         shard: &Shard,
         plans: &dyn PlanSource,
-    ) -> Result<(GenerationSpec, Generator, Window)> {
+    ) -> Result<(GenerationSpec, RowGenerator, Window)> {
         let grant = shard.grant();
         let key = self.keyring.key(&grant.job)?;
         let text = plans.plan(&grant.job).await?;

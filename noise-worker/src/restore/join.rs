@@ -1,6 +1,6 @@
 //! Joins pieces of checkpoints to a shard.
 
-use noise_kernel::Generator;
+use noise_kernel::RowGenerator;
 use proto::{CoordinateRange, Result, ServiceError};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 /// A part of the shard, as one stored object has it.
 pub struct Piece {
     pub range: CoordinateRange,
-    pub generator: Generator,
+    pub generator: RowGenerator,
     /// Ends at the row that the generator makes next.
     pub window: Window,
 }
@@ -39,7 +39,7 @@ pub fn join(
     mut pieces: Vec<Piece>,
     range: CoordinateRange,
     spec: &GenerationSpec,
-) -> Result<(Generator, Window)> {
+) -> Result<(RowGenerator, Window)> {
     if pieces.len() == 1
         && let Some(Piece { generator, window, .. }) = pieces.pop()
     {
@@ -56,7 +56,9 @@ pub fn join(
         rows.push(Row::new(parts.flat_map(|part| part.values()).copied().collect()));
         pieces.iter_mut().for_each(|piece| piece.window.forget_below(row + 1));
     }
-    let state: Vec<&[f32]> = pieces.iter().map(|piece| piece.generator.state()).collect();
+    let state = pieces.iter().map(|piece| piece.generator.state()).collect::<Result<Vec<_>, _>>();
+    let state = state.map_err(ServiceError::internal)?;
+    let state: Vec<&[f32]> = state.iter().map(|words| &words[..]).collect();
     let generator = spec.restore(range.as_range(), next_row, &state).map_err(ServiceError::internal)?;
     Ok((generator, Window::new(start, rows)))
 }

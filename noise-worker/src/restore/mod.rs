@@ -9,7 +9,7 @@ mod tests;
 use std::time::Duration;
 
 use checkpoint_store::{ShardCheckpoint, ShardHeader};
-use noise_kernel::Generator;
+use noise_kernel::RowGenerator;
 use proto::pieces_by_checkpoint;
 use proto::{
     CoordinateRange, Result, ServiceError,
@@ -31,7 +31,7 @@ pub async fn restore(
     grant: &LeaseGrant,
     spec: &GenerationSpec,
     limits: &Limits,
-) -> Result<(Generator, Window)> {
+) -> Result<(RowGenerator, Window)> {
     let mut retry_deadline = RetryDeadline::new(replay_time(grant, spec, limits));
     for (id, pieces) in pieces_by_checkpoint(&grant.pieces) {
         match retry_while_unreachable(&pieces, grant, spec, limits, &mut retry_deadline).await {
@@ -70,7 +70,7 @@ async fn retry_while_unreachable(
     spec: &GenerationSpec,
     limits: &Limits,
     retry_deadline: &mut RetryDeadline,
-) -> Result<(Generator, Window)> {
+) -> Result<(RowGenerator, Window)> {
     loop {
         match from_checkpoint(stored, grant, spec, limits).await {
             Err(error @ ServiceError::Unavailable { .. }) => {
@@ -88,14 +88,14 @@ async fn from_checkpoint(
     grant: &LeaseGrant,
     spec: &GenerationSpec,
     limits: &Limits,
-) -> Result<(Generator, Window)> {
+) -> Result<(RowGenerator, Window)> {
     // Released before a store that is out of reach is waited for.
     let _reading = limits.restores.acquire().await.map_err(ServiceError::internal)?;
     let store = limits.stores.open(&grant.store_url)?;
     let mut pieces = Vec::new();
     for piece in stored {
         let Some(range) = piece.range.intersection(&grant.range) else { continue };
-        let check = |header: &ShardHeader| check_header(header, grant);
+        let check = |header: &ShardHeader| check_header(header, grant, spec);
         let stored =
             store.read_part(&piece.object, &piece.sha256, &spec.checkpoint_key, range, check).await?;
         let spec = spec.clone();
@@ -108,7 +108,7 @@ async fn from_checkpoint(
     limits.pool.run(move || join(pieces, range, &spec)).await.map_err(ServiceError::internal)?
 }
 
-fn check_header(header: &ShardHeader, grant: &LeaseGrant) -> Result<(), String> {
+fn check_header(header: &ShardHeader, grant: &LeaseGrant, spec: &GenerationSpec) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("is of another {what}"));
     if header.job != grant.job.as_str() {
         return wrong("job");
@@ -125,6 +125,9 @@ fn check_header(header: &ShardHeader, grant: &LeaseGrant) -> Result<(), String> 
     }
     if header.stream_version != noise_kernel::STREAM_VERSION {
         return wrong("stream version");
+    }
+    if header.element != spec.element() {
+        return wrong("element type");
     }
     Ok(())
 }

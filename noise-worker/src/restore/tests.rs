@@ -1,3 +1,5 @@
+mod on_grid;
+
 use std::{fs, ops::Range, path::PathBuf, time::Duration};
 
 use checkpoint_store::CheckpointStore;
@@ -98,7 +100,7 @@ impl Job {
         let object = piece_object(&self.grant.job, id, range);
         let rows = spec.oracle().unwrap().rows(window.clone(), range.as_range()).unwrap();
         let store = CheckpointStore::open(&self.grant.store_url).unwrap();
-        let values = (generator.state().to_vec(), rows);
+        let values = (generator.state().unwrap().to_vec(), rows);
         let written = store.write_shard(&object, header, &spec.checkpoint_key, values).await.unwrap();
         let next_row = window.end;
         let sha256 = written.sha256;

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use noise_kernel::Generator;
+use noise_kernel::RowGenerator;
 use proto::{JobId, ServiceError, model::LeaseGrant};
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +72,7 @@ pub struct Shard {
     /// The span of a call that waits for a row: the next batch is generated for it.
     waiter: Mutex<Option<Span>>,
     /// Locked while rows are generated and while a snapshot copies the state.
-    pub generator: Arc<tokio::sync::Mutex<Option<Generator>>>,
+    pub generator: Arc<tokio::sync::Mutex<Option<RowGenerator>>>,
     /// The recent seconds per row.
     row_seconds: Smoothed,
     /// Cancelled when the lease is lost: nothing more is generated or served.

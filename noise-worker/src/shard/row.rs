@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use noise_kernel::{Buffer, KernelError};
 
-// The wire is little-endian f32; rows are served from the memory they were generated in.
+// The wire is little-endian; rows are served from the memory they were generated in.
 #[cfg(target_endian = "big")]
 compile_error!("rows are served as little-endian bytes without a copy; this target is big-endian");
 
@@ -30,7 +30,7 @@ enum Values {
 }
 
 impl Row {
-    /// Returns a row that owns these values.
+    /// Returns a row that owns these values, which on a grid are words that hold the bits of integers.
     pub fn new(values: Vec<f32>) -> Self {
         Self(Arc::new(Values::Owned(values)))
     }

@@ -158,8 +158,17 @@ impl SliceStream {
         Err(ServiceError::range_unavailable(shard.job(), vec![left], waited_ms))
     }
 
+    /// Checks that the shard's rows are handed out as the request's type. While a shard is restored, the type of its rows is
+    /// not known here: then the request passed.
+    fn check_element(&self) -> Result<()> {
+        let shard = &self.slice.shard;
+        let spec = shard.spec().ok_or_else(|| shard.not_owner())?;
+        spec.element().check_request(self.slice.element, shard.job())
+    }
+
     /// Delivers a piece. Returns the coordinate to continue from.
     async fn deliver(&self, piece: Piece<'_>, room: Room<'_>) -> Result<u64> {
+        self.check_element()?;
         match &self.slice.destination {
             Some(destination) => self.place(piece, destination, room).await,
             None => self.send(piece, room).await,
@@ -240,10 +249,10 @@ impl SliceStream {
     }
 }
 
-/// Returns values as they are sent, `f32` without a copy.
+/// Returns values as they are sent, all but `bf16` without a copy. The type is one that the rows are handed out as.
 fn encoded(source: &Row, values: Range<usize>, element: ElementType) -> Bytes {
     match element {
-        ElementType::F32 => source.bytes().slice(values.start * 4..values.end * 4),
+        ElementType::F32 | ElementType::I32 => source.bytes().slice(values.start * 4..values.end * 4),
         ElementType::Bf16 => bf16::bytes(&source.values()[values]),
     }
 }

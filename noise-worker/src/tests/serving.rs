@@ -83,7 +83,7 @@ async fn what_lies_outside_of_the_shard_is_refused() {
 }
 
 #[test]
-fn a_plan_on_a_grid_makes_no_noise_of_floats() {
+fn a_plan_on_a_grid_makes_rows_of_integers() {
     let float = plan();
     let grid = plan::Grid { step: -20, rounding: plan::Rounding::Dithered, summing_error: 0.0 };
     let spec = plan::PlanSpec {
@@ -93,9 +93,13 @@ fn a_plan_on_a_grid_makes_no_noise_of_floats() {
     };
     let on_grid = Plan::new(spec).unwrap();
     let noise_id = grant().noise_id();
-    let refused = GenerationSpec::new(&on_grid, &key(), grant().dimension, &noise_id).unwrap_err();
-    assert_eq!(refused.kind(), "invalid_argument");
-    assert!(refused.to_string().contains("grid_rows_are_integers"), "{refused}");
+    let spec = GenerationSpec::new(&on_grid, &key(), grant().dimension, &noise_id).unwrap();
+    // A BLT has two words of state for each of its two buffers.
+    assert_eq!((spec.element(), spec.slots), (ElementType::I32, 4));
+    assert!(spec.oracle().is_err() && spec.grid_oracle().is_ok());
+    let of_floats = GenerationSpec::new(&float, &key(), grant().dimension, &noise_id).unwrap();
+    assert_eq!((of_floats.element(), of_floats.slots), (ElementType::F32, 2));
+    assert!(of_floats.oracle().is_ok() && of_floats.grid_oracle().is_err());
 }
 
 #[test]

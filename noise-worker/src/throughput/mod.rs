@@ -145,7 +145,7 @@ pub async fn calibrate(
             best = best.min(piece.elapsed());
             pieces += 1;
         }
-        Ok::<_, noise_kernel::KernelError>((best, began.elapsed() / pieces))
+        Ok::<_, noise_kernel::grid::GridRowError>((best, began.elapsed() / pieces))
     };
     let (best, mean) =
         pool.run(work).await.map_err(ServiceError::internal)?.map_err(ServiceError::internal)?;

@@ -9,7 +9,9 @@ impl ServiceError {
     pub fn code(&self) -> Code {
         use ServiceError::*;
         match self {
-            InvalidArgument { .. } | RangeBeyondDimension { .. } => Code::InvalidArgument,
+            InvalidArgument { .. } | GridRowsAreIntegers { .. } | RangeBeyondDimension { .. } => {
+                Code::InvalidArgument
+            }
             RowBeyondIterations { .. } => Code::OutOfRange,
             NotFound { .. } => Code::NotFound,
             AlreadyExists { .. } | AlreadyBound { .. } => Code::AlreadyExists,
@@ -57,6 +59,7 @@ impl ServiceError {
             | MustRegister { .. }
             | Unavailable { .. } => true,
             InvalidArgument { .. }
+            | GridRowsAreIntegers { .. }
             | NotFound { .. }
             | AlreadyExists { .. }
             | PlanDigestMismatch { .. }
@@ -89,7 +92,7 @@ impl ServiceError {
             Fenced { .. } | TokenExpired { .. } | StaleEpoch { .. } => true,
             Unauthenticated | PermissionDenied | RangeNotAllowed { .. } => false,
             // Mistakes of the caller, who has been answered.
-            InvalidArgument { .. } | NotFound { .. } => false,
+            InvalidArgument { .. } | GridRowsAreIntegers { .. } | NotFound { .. } => false,
             other => !other.retry_safe(),
         }
     }
@@ -99,6 +102,7 @@ impl ServiceError {
         use ServiceError::*;
         match self {
             InvalidArgument { .. } => "invalid_argument",
+            GridRowsAreIntegers { .. } => "grid_rows_are_integers",
             NotFound { .. } => "not_found",
             AlreadyExists { .. } => "already_exists",
             PlanDigestMismatch { .. } => "plan_digest_mismatch",

@@ -35,6 +35,7 @@ fn one_of_each() -> Vec<ServiceError> {
     let range = CoordinateRange { start: 0, end: 1 };
     vec![
         InvalidArgument { field: text(), value: text(), allowed: text() },
+        GridRowsAreIntegers { job: text(), requested: text() },
         NotFound { what: text(), name: text() },
         AlreadyExists { what: text(), name: text(), difference: text() },
         PlanDigestMismatch { expected: text(), actual: text() },

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use client::FetchRequest;
+use client::{Client, Fetch, FetchRequest};
 use node::config::kept_commitment::KeptCommitment;
 use node::telemetry::{Format as LogFormat, TelemetryConfig};
-use proto::{Commitment, CoordinateRange, JobId, RowRange};
+use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange};
 use tokio::time::Instant;
 
 use super::online;
 use crate::access::CoordinatorArg;
-use crate::npy::NpyWriter;
+use crate::npy::{NpyWriter, Number};
 use crate::out_file;
 use crate::output::{Answer, Format, bad_use, never_quiet};
 use crate::progress::Progress;
@@ -51,7 +51,7 @@ pub struct FetchArgs {
     /// URL of an OpenTelemetry collector for traces, OTLP over gRPC [default: none]
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_short_help = true)]
     otlp: Option<String>,
-    /// The .npy file to write, float32 of shape (rows, coordinates); - for standard output
+    /// The .npy file to write, of shape (rows, coordinates): float32, or int32 where the plan is on a grid; - for standard output
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -81,12 +81,49 @@ pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
 }
 
 async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let started = Instant::now();
     let client = args.coordinator.client().await?;
-    let rows = RowRange::new(args.steps.0.start, args.steps.0.end)?;
     let range = CoordinateRange::new(args.range.0.start, args.range.0.end)?;
     // A range beyond the job's dimension is refused before a file is created.
-    client.routing(&args.job).await?.check_range(range)?;
+    let routing = client.routing(&args.job).await?;
+    routing.check_range(range)?;
+    match routing.element {
+        ElementType::I32 => fetch_values::<i32>(args, format, &client, range).await,
+        ElementType::F32 | ElementType::Bf16 => fetch_values::<f32>(args, format, &client, range).await,
+    }
+}
+
+/// Values that rows are fetched as.
+trait Value: Number {
+    /// The type's name in the answer.
+    const ELEMENT: &str;
+
+    async fn fetch(fetch: Fetch<'_>, out: &mut [Self]) -> proto::Result<()>;
+}
+
+impl Value for f32 {
+    const ELEMENT: &str = "float32";
+
+    async fn fetch(fetch: Fetch<'_>, out: &mut [Self]) -> proto::Result<()> {
+        fetch.into_slice(out).await
+    }
+}
+
+impl Value for i32 {
+    const ELEMENT: &str = "int32";
+
+    async fn fetch(fetch: Fetch<'_>, out: &mut [Self]) -> proto::Result<()> {
+        fetch.into_integers(out).await
+    }
+}
+
+async fn fetch_values<V: Value>(
+    args: &FetchArgs,
+    format: Format,
+    client: &Client,
+    range: CoordinateRange,
+) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let rows = RowRange::new(args.steps.0.start, args.steps.0.end)?;
     // The target is open and has its room before a row is bound, because a bound row counts as released.
     let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
     let drawn = match args.commitment {
@@ -96,13 +133,13 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     let commitment =
         args.commitment.as_deref().or(drawn.as_ref().map(KeptCommitment::text)).unwrap_or_default();
     let at_once = (BATCH_BYTES / (4 * range.len())).max(1);
-    let mut buffer = vec![0f32; (at_once.min(rows.len()) * range.len()) as usize];
+    let mut buffer = vec![V::default(); (at_once.min(rows.len()) * range.len()) as usize];
     let progress = Progress::bar(rows.len(), "rows");
     let mut start = rows.start;
     while start < rows.end {
         let batch = RowRange::new(start, (start + at_once).min(rows.end))?;
         let values = &mut buffer[..(batch.len() * range.len()) as usize];
-        client.fetch(request(args, batch, range, commitment)).into_slice(values).await?;
+        V::fetch(client.fetch(request(args, batch, range, commitment)), values).await?;
         writer.write(values)?;
         start = batch.end;
         progress.set_position(start - rows.start);
@@ -123,6 +160,7 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("out", args.out.display().to_string())
         .with("rows", rows.len())
         .with("coordinates", range.len())
+        .with("element", V::ELEMENT)
         .with("commitment", commitment)
         .with("sha256", hex::encode(sha256))
         .with("seconds", seconds)

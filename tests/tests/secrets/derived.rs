@@ -24,6 +24,6 @@ pub fn add(scan: &mut Scan, key: &[u8; 32], plan: &Plan, noise_id: &NoiseId, dim
     for row in 0..plan.iterations() {
         generator.generate(&mut [&mut values]).unwrap();
         scan.add_values(&format!("row {row}"), &values);
-        scan.add_values(&format!("state before row {}", row + 1), generator.state());
+        scan.add_values(&format!("state before row {}", row + 1), &generator.state().unwrap());
     }
 }

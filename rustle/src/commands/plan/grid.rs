@@ -15,7 +15,7 @@ fn rounding_parser() -> impl TypedValueParser<Value = Rounding> {
 #[derive(Clone, Debug, Default, Args)]
 pub struct GridArgs {
     /// Put the noise on a grid of integers, where the guarantee holds bit for bit; needs --dimension and, but for
-    /// contributions, --summing-error. `rustle noise` makes rows of such a plan; no service hands them out yet
+    /// contributions, --summing-error. its rows are int32, and whatever asks for floats is refused
     #[arg(long)]
     grid: bool,
     /// Make rows of floating-point numbers, which do not hold against precision attacks [default]

@@ -41,7 +41,6 @@ pub fn run(args: &ShowArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("coefficients", coefficients(&plan)?)
         .with("state_bytes_per_parameter", 4 * plan.state_slots())
         .with("rows", if plan.on_grid().is_some() { "int32" } else { "float32" })
-        .with("served", plan.float_rows().is_ok())
         .with("grid", json!(GridFacts::of(&plan)))
         .print(format)?;
     Ok(ExitCode::SUCCESS)

@@ -68,7 +68,8 @@ pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
     if stopped {
         streams::note("warning: the search was stopped; mechanisms are missing or not fully optimized");
     }
-    let rates = if args.no_rates { Vec::new() } else { measured(&entries, &request) };
+    // What is measured are rows of floats, which are quicker than integers.
+    let rates = if args.no_rates || request.on_grid { Vec::new() } else { measured(&entries, &request) };
     let Some(chosen) = recommend(&entries, args.within) else {
         return Err(bad_use(
             "the search was stopped before it found a mechanism that fits; let it run longer",
@@ -116,6 +117,7 @@ impl SuggestArgs {
             dimension,
             workers: self.workers,
             memory_per_worker: self.memory_per_worker.map(|bytes| bytes.0),
+            on_grid: self.run.grid.is_on_grid(),
         })
     }
 

@@ -40,7 +40,7 @@ pub struct Inputs {
     pub iterations: u64,
     /// Coordinates of the shard.
     pub shard: u64,
-    /// f32 numbers of state per coordinate.
+    /// Numbers of state per coordinate, of four bytes each.
     pub slots: f64,
     /// Rows back from which past normals enter a row.
     reach: u64,
@@ -146,7 +146,11 @@ fn in_blocks(coordinates: u64) -> f64 {
     coordinates.next_multiple_of(BLOCK as u64) as f64
 }
 
+/// Of a plan on a grid, past normals are never kept.
 fn reach(plan: &Plan) -> anyhow::Result<u64> {
+    if plan.on_grid().is_some() {
+        return Ok(0);
+    }
     let last = plan.iterations() - 1;
     Ok(match plan.coefficients()? {
         Coefficients::Inverse(Inverse::Toeplitz { coefficients }) => last.min(coefficients.len() as u64 - 1),
