@@ -1,11 +1,12 @@
 """Correlated noise for differentially private training.
 
 ``connect`` opens a session with an engine in this process or with a cluster; ``plan`` finds the mechanism with the least
-error; ``report`` states the privacy that a plan or a run promises. Adapters: :mod:`rustle.torch`, :mod:`rustle.opacus`, :mod:`rustle.jax`. For users
+error; ``report`` states the privacy that a plan or a run promises. Sums on a grid, where the guarantee holds bit for bit:
+:mod:`rustle.grid`. Adapters: :mod:`rustle.torch`, :mod:`rustle.opacus`, :mod:`rustle.jax`. For users
 and clients with many records: :mod:`rustle.federated`, :mod:`rustle.user_level`, :mod:`rustle.group_sizes`.
 """
 
-from . import errors, sampling, schemes
+from . import errors, grid, sampling, schemes
 from ._batches import Batches
 from ._commitment import Commitment
 from ._connect import connect
@@ -27,6 +28,7 @@ __all__ = [
     "epsilon",
     "errors",
     "event",
+    "grid",
     "plan",
     "report",
     "sampling",

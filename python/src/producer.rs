@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use noise_kernel::{Buffer, Generator, KernelError};
 use rayon::ThreadPool;
 
 use crate::error::{Refused, Result};
+use crate::row::{Row, RowGenerator, RowMemory};
 use crate::wait::Stop;
 
 /// Rows that a replay advances between two checks for signals.
@@ -20,7 +20,7 @@ pub struct RowProducer {
     /// The global coordinates.
     pub range: Range<u64>,
     /// Locked while rows are produced; before `ready`, where both are.
-    generator: Mutex<Generator>,
+    generator: Mutex<RowGenerator>,
     /// Never locked for long: a finished row is delivered while others are produced.
     ready: Mutex<ReadyRows>,
 }
@@ -28,20 +28,20 @@ pub struct RowProducer {
 #[derive(Default)]
 struct ReadyRows {
     /// Rows that were produced and not passed yet, in order.
-    rows: VecDeque<(u64, Arc<Buffer>)>,
+    rows: VecDeque<(u64, Arc<RowMemory>)>,
     /// Memory of rows that were passed.
-    spare: Vec<Buffer>,
+    spare: Vec<RowMemory>,
 }
 
 enum Lookup {
-    Ready(Arc<Buffer>),
+    Ready(Arc<RowMemory>),
     NotYetProduced,
     Passed,
 }
 
 impl RowProducer {
     /// Creates a producer of the generator's range.
-    pub fn new(generator: Generator) -> Self {
+    pub fn new(generator: RowGenerator) -> Self {
         Self { range: generator.range(), generator: Mutex::new(generator), ready: Mutex::default() }
     }
 
@@ -53,7 +53,7 @@ impl RowProducer {
         range: Range<u64>,
         pool: &ThreadPool,
         stop: Stop,
-        deliver: impl FnOnce(&[f32]) -> Result<()>,
+        deliver: impl FnOnce(Row<'_>) -> Result<()>,
     ) -> Result<bool> {
         let found = lock(&self.ready).look_up(row);
         let values = match found {
@@ -64,12 +64,12 @@ impl RowProducer {
         let Some(values) = values else { return Ok(false) };
         let start = (range.start - self.range.start) as usize;
         let end = (range.end - self.range.start) as usize;
-        deliver(&values[start..end])?;
+        deliver(values.row().part(start..end))?;
         Ok(true)
     }
 
     /// Waits for rows that are being produced; produces the row itself where it is not among them.
-    fn produce_now(&self, row: u64, pool: &ThreadPool, stop: Stop) -> Result<Option<Arc<Buffer>>> {
+    fn produce_now(&self, row: u64, pool: &ThreadPool, stop: Stop) -> Result<Option<Arc<RowMemory>>> {
         let mut generator = lock(&self.generator);
         let found = lock(&self.ready).look_up(row);
         match found {
@@ -87,7 +87,7 @@ impl RowProducer {
     }
 
     /// Produces rows until `ahead` lie beyond the one that was requested last.
-    fn fill(&self, ahead: &AtomicUsize, pool: &ThreadPool) -> Result<(), KernelError> {
+    fn fill(&self, ahead: &AtomicUsize, pool: &ThreadPool) -> Result<()> {
         loop {
             let mut generator = lock(&self.generator);
             let ready = lock(&self.ready).rows.len();
@@ -96,21 +96,20 @@ impl RowProducer {
             if count == 0 || ready == 0 {
                 return Ok(());
             }
-            let most = generator.suggested_rows_at_once();
+            let most = generator.rows_at_once();
             self.produce(&mut generator, (count as usize).min(most), pool)?;
         }
     }
 
-    fn produce(&self, generator: &mut Generator, count: usize, pool: &ThreadPool) -> Result<(), KernelError> {
+    fn produce(&self, generator: &mut RowGenerator, count: usize, pool: &ThreadPool) -> Result<()> {
         let first = generator.next_row();
         let width = (self.range.end - self.range.start) as usize;
         let mut rows = Vec::with_capacity(count);
         for _ in 0..count {
             let spare = lock(&self.ready).spare.pop();
-            rows.push(spare.map_or_else(|| Buffer::zeroed("rows produced ahead", width), Ok)?);
+            rows.push(spare.map_or_else(|| generator.memory(width), Ok)?);
         }
-        let mut out: Vec<&mut [f32]> = rows.iter_mut().map(|row| &mut row[..]).collect();
-        pool.install(|| generator.generate(&mut out))?;
+        pool.install(|| generator.generate(&mut rows))?;
         lock(&self.ready).rows.extend((first..).zip(rows.into_iter().map(Arc::new)));
         Ok(())
     }
@@ -131,10 +130,10 @@ impl ReadyRows {
 }
 
 /// Advances the state to `row`, in pieces.
-fn advance_to(generator: &mut Generator, row: u64, pool: &ThreadPool, stop: Stop) -> Result<()> {
+fn advance_to(generator: &mut RowGenerator, row: u64, pool: &ThreadPool, stop: Stop) -> Result<()> {
     while generator.next_row() < row {
         let left = row - generator.next_row();
-        let count = if generator.slots() == 0 { left } else { left.min(ROWS_BETWEEN_SIGNALS) };
+        let count = if generator.is_stateless() { left } else { left.min(ROWS_BETWEEN_SIGNALS) };
         pool.install(|| generator.skip(count))?;
         stop()?;
     }

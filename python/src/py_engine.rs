@@ -8,6 +8,7 @@ use pyo3::types::PyBytes;
 
 use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
+use crate::row::Row;
 use crate::row_buffer::RowBuffer;
 use crate::session::Session;
 use crate::sink::Sink;
@@ -73,8 +74,7 @@ impl Engine for PyEngine {
             if values.len() as u64 != range.len() {
                 return Err(Refused::Here("internal", format!("{} values of {range}", values.len())));
             }
-            py.detach(|| sink.put(values));
-            Ok(())
+            py.detach(|| sink.put(Row::Floats(values)))
         })
     }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
+use crate::row::Row;
 use crate::row_buffer::RowBuffer;
 use crate::sink::{Out, Sink};
 use crate::wait::{Stop, wait};
@@ -99,8 +100,7 @@ impl Remote {
         };
         let region = &mut regions[at];
         self.wait(stop, self.client.fetch(request).into_region(region, 0))?;
-        sink.put(region.row(0)?);
-        Ok(())
+        sink.put(Row::Floats(region.row(0)?))
     }
 }
 
@@ -129,8 +129,7 @@ impl Engine for Remote {
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         scratch.resize(range.len() as usize, 0.0);
         self.wait(stop, self.client.fetch(request).into_slice(&mut scratch))?;
-        sink.put(&scratch);
-        Ok(())
+        sink.put(Row::Floats(&scratch))
     }
 
     fn reserve(&self, rows: &Reservation, spare: Option<RowBuffer>) -> Result<ReserveOutcome> {

@@ -9,6 +9,7 @@ use proto::{Commitment, CoordinateRange};
 
 use crate::engine::{Engine, Reservation, ReserveOutcome, RowRequest};
 use crate::error::{Refused, Result};
+use crate::row::Row;
 use crate::row_buffer::RowBuffer;
 use crate::sink::Sink;
 use crate::wait::Stop;
@@ -112,7 +113,7 @@ impl ReservedRows {
         group.wait(stop)?;
         match (group.index_of(request), &group.values) {
             (Some(index), Values::Arrived(ReserveOutcome::Fetched(rows))) => {
-                sink.put(rows.row(index)?);
+                sink.put(Row::Floats(rows.row(index)?))?;
                 Ok(Lookup::Written)
             }
             (Some(_), Values::Arrived(ReserveOutcome::Bound)) => Ok(Lookup::Missing(sink, true)),

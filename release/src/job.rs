@@ -19,8 +19,7 @@ pub struct JobDefinition {
 /// job's key without revealing it; `nonce` is drawn anew, and the job has it if the ledger knows no job of this name.
 ///
 /// # Errors
-/// [`ServiceError::InvalidArgument`] for a number of shards that the dimension does not allow, and for a plan on a grid, whose
-/// rows nothing serves.
+/// [`ServiceError::InvalidArgument`] for a number of shards that the dimension does not allow.
 pub fn define(
     job: JobId,
     plan: &Plan,
@@ -39,8 +38,7 @@ pub fn define(
 /// The dimension is the end of the last range. The ledger refuses ranges that do not cover the vector without gaps.
 ///
 /// # Errors
-/// [`ServiceError::InvalidArgument`] for a plan on a grid, whose rows nothing serves; [`ServiceError::Internal`] for a dimension
-/// outside 1 to [`Layout::MAX_DIMENSION`].
+/// [`ServiceError::Internal`] for a dimension outside 1 to [`Layout::MAX_DIMENSION`].
 pub fn define_with_ranges(
     job: JobId,
     plan: &Plan,
@@ -49,7 +47,6 @@ pub fn define_with_ranges(
     key_commitment: [u8; 32],
     nonce: Nonce,
 ) -> Result<JobDefinition> {
-    plan.float_rows().map_err(|error| ServiceError::invalid("plan", "on a grid", error.to_string()))?;
     let dimension = ranges.last().map_or(0, |range| range.end);
     let record = JobRecord {
         job,
