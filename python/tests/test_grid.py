@@ -1,14 +1,12 @@
 """Plans on a grid in a session: sums that are rounded, integers that are added, and what is refused."""
 
-import json
 import math
-import subprocess
 
 import numpy as np
 import pytest
 
 import rustle
-from conftest import BINARY, write_key
+from grids import coarse, opened, released, rows_of
 from rustle.errors import InvalidArgument, RustleError
 
 DIMENSION, STEPS = 2600, 9
@@ -21,13 +19,6 @@ def grid_plan(rounding=None, dimension=DIMENSION, kappa=KAPPA, mechanism="band-m
     )
     chosen.update(changes)
     return rustle.plan(mechanism=mechanism, size=size, summing_error=kappa, rounding=rounding, **chosen)
-
-
-def opened(tmp_path, plan, name="run"):
-    folder = tmp_path / name
-    plan.save(folder / "plan.toml")
-    key = write_key(tmp_path / "job.key")
-    return rustle.connect(f"inproc://{folder}?key_file={key}")
 
 
 def sum_of(step, scale=1.0):
@@ -47,30 +38,24 @@ def row_of(session, step):
 def test_a_sum_is_rounded_and_integers_are_added(tmp_path, divide_by):
     plan = grid_plan("nearest")
     step_size = 2.0 ** plan.grid["step"]
-    with opened(tmp_path, plan) as session:
+    with opened(tmp_path / "run", plan) as session:
         for step in range(STEPS):
             noise = row_of(session, step)
             total = sum_of(step, 0.3)
             # Ties and their neighbours too.
             total[:64] = (np.arange(64) - 32.5) * step_size
-            expected = (np.rint(total.astype(np.float64) * divide_by / step_size) + noise) * step_size / divide_by
+            expected = released(total, noise, plan, divide_by)
             session.privatize_(total, step, commitment=own(step), divide_by=divide_by)
-            assert (total == expected.astype(np.float32)).all()
+            assert (total == expected).all()
 
 
 @pytest.mark.parametrize("mechanism, size", [("identity", None), ("blt", 2), ("band-mf", 3), ("band-inverse", 3), ("tree", None)])
 def test_rows_are_those_that_the_command_line_makes(tmp_path, mechanism, size):
-    if not BINARY.exists():
-        pytest.skip(f"no program {BINARY}; set RUSTLE_BIN")
     plan = grid_plan(mechanism=mechanism, size=size)
-    with opened(tmp_path, plan) as session:
+    with opened(tmp_path / "run", plan) as session:
         found = np.stack([row_of(session, step) for step in range(STEPS)])
-        noise_id = json.loads(session._native.report())["noise_id"]
-    words = ["noise", "--plan", tmp_path / "run" / "plan.toml", "--key-file", tmp_path / "job.key"]
-    words += ["--noise-id", noise_id, "--steps", f"0..{STEPS}", "--out", tmp_path / "rows.npy"]
-    subprocess.run([str(BINARY), *map(str, words)], check=True, capture_output=True)
-    rows = np.load(tmp_path / "rows.npy")
-    assert rows.dtype == np.int32 and (rows == found).all()
+        rows = rows_of(session, tmp_path / "run", STEPS)
+    assert (rows == found).all()
     deviation = np.std(rows[0].astype(np.float64)) * 2.0 ** plan.grid["step"]
     assert 0.8 < deviation / (plan.noise_multiplier * plan.clip_norm) < 1.2
 
@@ -84,7 +69,7 @@ def test_micro_batches_add_up_to_what_one_rounded_sum_is(tmp_path):
         total.add(part)
     expected = sum(np.rint(part.astype(np.float64) / step_size).astype(np.int64) for part in parts)
     assert (total.value == expected).all()
-    with opened(tmp_path, plan) as session:
+    with opened(tmp_path / "run", plan) as session:
         noise = row_of(session, 0)
         noised = session.release_(total.value, 0, commitment=own(0))
         assert (noised == expected + noise).all()
@@ -97,39 +82,38 @@ def test_micro_batches_add_up_to_what_one_rounded_sum_is(tmp_path):
     assert not total.value.any()
 
 
-def test_dither_is_exact_and_fresh_in_every_row(tmp_path):
-    plan = grid_plan("dithered")
+def test_dither_moves_a_sum_by_less_than_a_step_and_is_fresh_in_every_row(tmp_path):
+    plan = coarse(grid_plan("dithered"))
     step_size = 2.0 ** plan.grid["step"]
-    shares = np.linspace(-3.0, 3.0, DIMENSION)
-    with opened(tmp_path, plan) as session:
-        rounded = []
+    sums = (np.linspace(-3.0, 3.0, DIMENSION) * step_size).astype(np.float32)
+    exact = sums.astype(np.float64) / step_size
+    moves = []
+    with opened(tmp_path / "run", plan) as session:
         for step in range(6):
-            noise = row_of(session, step)
-            total = (shares * step_size).astype(np.float32)
-            exact = total.astype(np.float64) / step_size
+            noise, total = row_of(session, step), sums.copy()
             session.privatize_(total, step, commitment=own(step))
-            back = np.rint(total.astype(np.float64) / step_size) - noise
-            # Sums of some thousand steps keep their last bit in float32.
-            kept = np.abs(noise) < 2**22
-            assert (np.abs(back - exact)[kept] < 1).all()
-            rounded.append(np.where(kept, back - exact, np.nan))
-        rounded = np.array(rounded)
-    fractions = np.abs(exact - np.rint(exact)) > 0.2
-    assert (np.ptp(rounded[:, fractions], axis=0) > 0.5).mean() > 0.5
+            rounded = total.astype(np.float64) / step_size - noise
+            assert (rounded == np.rint(rounded)).all()
+            assert (np.abs(rounded - exact) < 1).all()
+            moves.append(rounded)
+    between = np.abs(exact - np.floor(exact) - 0.5) < 0.3
+    differ = np.ptp(np.array(moves)[:, between], axis=0) > 0
+    # All six alike: at most 0.8^6 + 0.2^6 = 0.26 of them.
+    assert differ.mean() > 0.6
 
 
 def test_the_mean_of_dithered_sums_is_the_sum(tmp_path):
-    plan = grid_plan("dithered")
+    plan = coarse(grid_plan("dithered"))
     step_size = 2.0 ** plan.grid["step"]
-    with opened(tmp_path, plan) as session:
-        noise = row_of(session, 0)
-        small = np.abs(noise) < 2**22
-        total = np.full(DIMENSION, 0.25 * step_size, np.float32)
-        session.privatize_(total, 0, commitment=own(0))
-        back = (np.rint(total.astype(np.float64) / step_size) - noise)[small]
-    assert set(back) <= {0.0, 1.0}
-    deviation = math.sqrt(0.25 * 0.75 / back.size)
-    assert abs(back.mean() - 0.25) < 5 * deviation
+    with opened(tmp_path / "run", plan) as session:
+        for step, share in enumerate([0.25, -0.25, 1.5]):
+            noise = row_of(session, step)
+            total = np.full(DIMENSION, share * step_size, np.float32)
+            session.privatize_(total, step, commitment=own(step))
+            up = total.astype(np.float64) / step_size - noise - math.floor(share)
+            assert set(up) == {0.0, 1.0}
+            chance = share - math.floor(share)
+            assert abs(up.mean() - chance) < 5 * math.sqrt(chance * (1 - chance) / DIMENSION)
 
 
 def test_contributions_are_integers_within_the_clip_norm(tmp_path):
@@ -144,7 +128,7 @@ def test_contributions_are_integers_within_the_clip_norm(tmp_path):
     small = np.zeros(DIMENSION, np.float32)
     small[7] = 0.5
     assert rustle.grid.contribution(small, plan)[7] == round(0.5 / 2.0 ** plan.grid["step"])
-    with opened(tmp_path, plan) as session:
+    with opened(tmp_path / "run", plan) as session:
         noise = row_of(session, 0)
         assert (session.release_(sum(found), 0, commitment=own(0)) == sum(found) + noise).all()
         with pytest.raises(InvalidArgument, match="rustle.grid.contribution"):
@@ -187,7 +171,7 @@ def test_the_summing_error_is_the_bound_of_its_page():
 
 def test_what_a_grid_refuses_leaves_the_sum_as_it_was(tmp_path):
     plan = grid_plan("nearest")
-    with opened(tmp_path, plan) as session:
+    with opened(tmp_path / "run", plan) as session:
         for bad in [math.nan, math.inf, -3e38]:
             total = sum_of(0)
             total[17] = bad
@@ -205,7 +189,7 @@ def test_what_a_grid_refuses_leaves_the_sum_as_it_was(tmp_path):
         with pytest.raises(InvalidArgument, match="2\\^47"):
             session.release_(np.full(DIMENSION, 2**48, np.int64), 0)
         assert session.next_step == 0
-    with opened(tmp_path, grid_plan("dithered"), "dithered") as session:
+    with opened(tmp_path / "dithered", grid_plan("dithered")) as session:
         with pytest.raises(InvalidArgument, match="dithered"):
             session.release_(np.zeros(DIMENSION, np.int64), 0)
         with pytest.raises(InvalidArgument, match="privatize_"):
@@ -214,7 +198,7 @@ def test_what_a_grid_refuses_leaves_the_sum_as_it_was(tmp_path):
         iterations=STEPS, epsilon=4, delta=1e-5, min_sep=3, max_participations=3, mechanism="identity", dimension=DIMENSION
     )
     assert float_plan.grid is None
-    with opened(tmp_path, float_plan, "float") as session:
+    with opened(tmp_path / "float", float_plan) as session:
         with pytest.raises(InvalidArgument, match="no \\[grid\\]"):
             session.release_(np.zeros(DIMENSION, np.int64), 0)
         with pytest.raises(InvalidArgument, match="float32"):
@@ -231,11 +215,11 @@ def test_a_run_that_resumes_rounds_its_sums_as_before(tmp_path):
     plan = grid_plan("dithered")
     sums = [sum_of(step) for step in range(4)]
     released = []
-    with opened(tmp_path, plan) as session:
+    with opened(tmp_path / "run", plan) as session:
         for step, total in enumerate(sums):
             released.append(session.privatize_(total.copy(), step, commitment="exact"))
         cursor = session.cursor(2)
-    with opened(tmp_path, plan) as session:
+    with opened(tmp_path / "run", plan) as session:
         assert session.resume(cursor, replay=True) is False
         again = [session.privatize_(sums[step].copy(), step, commitment="exact") for step in (2, 3)]
     # Dither belongs to the cursor's secret, the branch and the row.
@@ -243,6 +227,6 @@ def test_a_run_that_resumes_rounds_its_sums_as_before(tmp_path):
 
 
 def test_skipped_steps_take_their_rows_along(tmp_path):
-    with opened(tmp_path, grid_plan("nearest")) as session:
+    with opened(tmp_path / "run", grid_plan("nearest")) as session:
         session.skip()
         assert session.next_step == 1
