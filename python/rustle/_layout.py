@@ -132,17 +132,18 @@ class Row:
 
     def __init__(self, session: Any, step: int, wanted: list[tuple[int, int]], commitment: Any):
         self._parts = []
+        self._dtype = session.row(0).dtype
         for start, end in wanted:
-            values = np.empty(end - start, np.float32)
+            values = session.row(end - start)
             session.fetch_into(step, values, (start, end), commitment=commitment)
             self._parts.append((start, end, values))
         # Now and not before: what failed half way comes again.
         session.used(step, wanted)
 
     def piece(self, piece: Piece) -> np.ndarray:
-        """The values of a piece, float32 of its shape."""
+        """The values of a piece in its shape: float32, or int32 where the plan is on a grid."""
         if piece.start == piece.end:
-            return np.empty(piece.shape, np.float32)
+            return np.empty(piece.shape, self._dtype)
         for start, end, values in self._parts:
             if start <= piece.start and piece.end <= end:
                 return piece.view(values, start)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 _F32 = npt.NDArray[np.float32]
+_I32 = npt.NDArray[np.int32]
 _I64 = npt.NDArray[np.int64]
 _Batch = tuple[int, _I64, _I64 | None, int | None]
 
@@ -32,6 +33,14 @@ class Plan:
         """Returns the plan with another σ, ζ or layout."""
     def with_restarts(self, restarts: list[int], completion: bool = False) -> Plan:
         """Returns a tree plan with fresh trees from these rounds on. σ stays, so calibrate it again."""
+    def on_grid(self, summing_error: float | None = None, rounding: str | None = None) -> Plan:
+        """Returns the plan with rows of integers, on the finest grid that fits; σ stays, so calibrate it again.
+
+        ``summing_error``: κ, what the job's clipping and summing in floating point add to a contribution's norm, relative to
+        the clip norm (:func:`rustle.grid.summing_error`); needed unless ``rounding`` is contributions. ``rounding``: nearest,
+        dithered, contributions; by default nearest where that costs next to nothing, else dithered. The plan needs a
+        dimension.
+        """
     def privacy(self, delta: float) -> dict[str, Any]:
         """Returns ε, δ, ρ, sens(C) and whether they are exact, for the whole run and batches in any order within min_sep."""
     def errors(self) -> dict[str, float]:
@@ -61,6 +70,10 @@ class Plan:
     @property
     def parameters(self) -> list[tuple[str, list[int]]]:
         """Names and shapes in the order of the flattened vector; empty where the plan has none."""
+    @property
+    def grid(self) -> dict[str, Any] | None:
+        """The grid of a plan whose rows are integers: step (they count 2^step in the gradient's own units), rounding,
+        summing_error, clip_norm_accounted, noise_multiplier_accounted. None for rows of floating-point numbers."""
     @property
     def state_slots(self) -> int:
         """float32 numbers of state for each coordinate."""
@@ -113,6 +126,14 @@ def digest(
     session: Session, step: int, sum: list[npt.NDArray[np.uint8]], start: int, divide_by: float
 ) -> bytes:
     """Returns the digest of a sum in pieces, keyed by the session's secret."""
+
+def is_on_grid(session: Session) -> bool: ...
+def fetch_integers(
+    session: Session, step: int, out: _I32, start: int, commitment: bytes | None
+) -> None: ...
+def release_integers(
+    session: Session, step: int, sum: _I64, start: int, commitment: bytes | None, digest: bytes | None = None
+) -> None: ...
 
 class Batches:
     def __init__(self, scheme: str, population: int | list[int], iterations: int, seed: bytes) -> None: ...

@@ -33,6 +33,8 @@ def plan(
     workers: int = 1,
     memory_per_worker: int | None = None,
     within: float = 0.05,
+    summing_error: float | None = None,
+    rounding: str | None = None,
 ) -> Plan:
     """The plan with the least error at (ε, δ), or the best one of a mechanism.
 
@@ -41,19 +43,41 @@ def plan(
     participation would be several times too small for many. ``dimension`` or ``parameters`` (names with shapes): the flattened vector. ``clip_norm``: ζ, in the gradient's own
     units. ``mechanism``: blt, band-mf, band-toeplitz, identity, …; ``size``: its bands or buffers.
     ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so. ``within``: the excess
-    over the least error for which less state is preferred; 0.05 is 5 %.
+    over the least error for which less state is preferred; 0.05 is 5 %. ``summing_error``, ``rounding``: with one of them
+    the plan's noise is on a grid (:mod:`rustle.grid`), with σ raised by what that costs; as in :meth:`Plan.on_grid`.
     """
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
+    if summing_error is None and rounding is None:
+        return _float_plan(run, (epsilon, delta), mechanism, size, sampling_probability, (workers, memory_per_worker), within)
+    if sampling_probability is not None:
+        text = (
+            f"sampling_probability is {sampling_probability}; allowed with summing_error or rounding: None. `rustle plan "
+            "optimize --grid` finds an amplified plan on a grid"
+        )
+        raise errors.make("invalid_argument", text)
+    found = _float_plan(run, (epsilon, delta), mechanism, size, None, (workers, memory_per_worker), within)
+    return calibrate(found.on_grid(summing_error, rounding), epsilon=epsilon, delta=delta)
+
+
+def _float_plan(
+    run: dict[str, Any],
+    promise: tuple[float, float],
+    mechanism: str | None,
+    size: int | None,
+    sampling_probability: float | None,
+    workers: tuple[int, int | None],
+    within: float,
+) -> Plan:
     if mechanism is not None:
-        return _native.optimise(run, (epsilon, delta), mechanism, size)
+        return _native.optimise(run, promise, mechanism, size)
     if size is not None:
         raise errors.make("invalid_argument", f"size is {size}; allowed: none without a mechanism")
-    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, (workers, memory_per_worker), within)
+    answer, plans = _native.suggest(run, promise, sampling_probability, workers, within)
     chosen = json.loads(answer)["recommended"]
     if chosen is None:
         raise errors.make(
-            "invalid_argument", f"nothing fits; allowed: memory_per_worker above {memory_per_worker}"
+            "invalid_argument", f"nothing fits; allowed: memory_per_worker above {workers[1]}"
         )
     return plans[chosen]
 
@@ -92,7 +116,10 @@ def suggest(
 
 
 def calibrate(plan: Plan, *, epsilon: float, delta: float) -> Plan:
-    """The plan with the smallest noise multiplier that keeps (ε, δ), batches being formed anyhow."""
+    """The plan with the smallest noise multiplier that keeps (ε, δ), batches being formed anyhow.
+
+    Of a plan on a grid the step is chosen anew, and the noise multiplier is higher by what the grid costs.
+    """
     return _native.calibrate(plan, epsilon, delta)
 
 

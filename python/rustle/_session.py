@@ -37,6 +37,7 @@ class Session(RoundChecks):
         super().__init__()
         self._native = native
         self._owner: object | None = None
+        self._on_grid = _native.is_on_grid(native)
         self._refused: dict[str, str] = {}
 
     # Noise.
@@ -48,7 +49,8 @@ class Session(RoundChecks):
 
         Args:
             step: The step, counted from 0; at most :attr:`next_step`.
-            buffer: float32 in C order, one value for each coordinate of the range.
+            buffer: float32 in C order, one value for each coordinate of the range; int32, in steps of the grid, where
+                the plan has one.
             range: (start, end) of the flattened vector; by default all of it.
             commitment: The commitment to bind the row to. Without one, each coordinate of a step is delivered once.
                 With one, a step may be requested again: the noise itself is yours then, for one sum.
@@ -57,10 +59,14 @@ class Session(RoundChecks):
             rustle.errors.StepError: The step was skipped, or delivered already.
             rustle.errors.CommitmentRefused: The row is bound to another commitment, or its noise is in another sum.
         """
-        values = flat(buffer)
+        values = flat(buffer, dtype="int32" if self._on_grid else "float32")
         start = self._start(range, values.size)
         self._check_round(step)
-        self._native.fetch_into(_step(step), values, start, commitment.data if commitment else None)
+        bound = commitment.data if commitment else None
+        if self._on_grid:
+            _native.fetch_integers(self._native, _step(step), values, start, bound)
+        else:
+            self._native.fetch_into(_step(step), values, start, bound)
         return buffer
 
     def privatize_(
@@ -73,6 +79,9 @@ class Session(RoundChecks):
         divide_by: float = 1.0,
     ) -> Any:
         """Adds the noise of ``step``, divided by ``divide_by``, to the clipped sum in ``buffer``, and returns it.
+
+        Under a plan on a grid the sum, times ``divide_by``, is rounded to the grid as the plan says, integers are added,
+        and the buffer holds their float32 afterwards.
 
         Args:
             buffer: The sum: float32 in C order, one value for each coordinate of the range.
@@ -96,19 +105,56 @@ class Session(RoundChecks):
         values = flat(buffer)
         start = self._start(range, values.size)
         whole, step = (start, start + values.size), _step(step)
-        if not isinstance(commitment, Commitment) and commitment not in ("declared", "exact"):
-            text = f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
-            raise errors.make("invalid_argument", text)
+        _check_commitment(commitment)
         self._check_round(step, values, divide_by)
         if commitment == "declared":
             self._native.add_into(step, [(start, values)], whole, None, divide_by)
             return buffer
         own = self.exact(step, values, start=start, divide_by=divide_by)
-        bound = commitment if isinstance(commitment, Commitment) else own
-        if bound.is_exact and bound != own:
-            text = "commitment is exact and of another sum, step or divide_by; allowed: that of the buffer as it is now"
-            raise errors.make("invalid_argument", text)
+        bound = _bound(commitment, own)
         self._native.add_into(step, [(start, values)], whole, bound.data, divide_by, own.data[1:])
+        return buffer
+
+    def release_(
+        self,
+        buffer: Any,
+        step: int,
+        range: Range = None,
+        *,
+        commitment: Commitment | Literal["declared", "exact"] = "declared",
+    ) -> Any:
+        """Adds the noise of ``step`` to integers in steps of the plan's grid, and returns them.
+
+        Args:
+            buffer: The sum that :class:`rustle.grid.Sum` or :func:`rustle.grid.contribution` made: int64 in C order, one
+                integer for each coordinate of the range.
+            step: The step, counted from 0; at most :attr:`next_step`.
+            range: (start, end) of the flattened vector; by default all of it.
+            commitment: As of :meth:`privatize_`.
+
+        :func:`rustle.grid.to_float` turns the result into floats. After an error the buffer is unchanged.
+
+        Raises:
+            rustle.errors.InvalidArgument: The plan has no grid, its sums are dithered, or an integer is beyond 2⁴⁷.
+            rustle.errors.StepError: As of :meth:`privatize_`, and the other errors there.
+        """
+        values = flat(buffer, dtype="int64")
+        start = self._start(range, values.size)
+        step = _step(step)
+        _check_commitment(commitment)
+        if not self._on_grid:
+            text = "the buffer holds integers; allowed: a float32 sum, to privatize_: the plan has no [grid]"
+            raise errors.make("invalid_argument", text)
+        if self._rounds is not None:
+            self._check_round(step, values * 2.0 ** self.plan.grid["step"])
+        if commitment == "declared":
+            _native.release_integers(self._native, step, values, start, None)
+            return buffer
+        # The word keeps the digest apart from that of a float32 sum with these bytes.
+        own = self.exact(step, np.frombuffer(b"int64", np.uint8), values, start=start)
+        _native.release_integers(
+            self._native, step, values, start, _bound(commitment, own).data, own.data[1:]
+        )
         return buffer
 
     def exact(self, step: int, *sums: Any, start: int = 0, divide_by: float = 1.0) -> Commitment:
@@ -223,7 +269,7 @@ class Session(RoundChecks):
         """
         step = self.next_step
         self.excuse(step)
-        self.fetch_into(step, np.empty(1, np.float32), (0, 1))
+        self.fetch_into(step, self.row(1), (0, 1))
 
     @property
     def next_step(self) -> int:
@@ -312,6 +358,15 @@ class Session(RoundChecks):
 
     # For adapters.
 
+    @property
+    def is_on_grid(self) -> bool:
+        """Whether rows are integers on the plan's grid."""
+        return self._on_grid
+
+    def row(self, coordinates: int) -> np.ndarray:
+        """Memory for a row's noise of so many coordinates: int32 where the plan is on a grid, else float32."""
+        return np.empty(coordinates, np.int32 if self._on_grid else np.float32)
+
     def claim(self, owner: object) -> None:
         """Reserves the session for one trainer and refuses a second."""
         if self._owner is not None and self._owner is not owner:
@@ -393,3 +448,18 @@ def _step(step: Any) -> int:
     if step < 0:
         raise errors.make("step", f"step is {step}; allowed: 0 or more")
     return step
+
+
+def _check_commitment(commitment: Any) -> None:
+    if not isinstance(commitment, Commitment) and commitment not in ("declared", "exact"):
+        text = f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
+        raise errors.make("invalid_argument", text)
+
+
+def _bound(commitment: Commitment | str, own: Commitment) -> Commitment:
+    """Returns the commitment to bind a sum under, whose exact one is ``own``."""
+    bound = commitment if isinstance(commitment, Commitment) else own
+    if bound.is_exact and bound != own:
+        text = "commitment is exact and of another sum, step or divide_by; allowed: that of the buffer as it is now"
+        raise errors.make("invalid_argument", text)
+    return bound

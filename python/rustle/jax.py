@@ -38,6 +38,7 @@ from ._layout import Layout, Piece, Row, declared, skipped, spans
 from ._ranks import check_kept
 from ._session import Session
 from ._sum_bound import check_norm
+from .grid import added, check_addable
 
 __all__ = [
     "AccumulationState",
@@ -171,6 +172,8 @@ class _Trainer:
             )
         noise = self._noise(int(noise_state), sum_of_clipped_grads)
         add = lambda x, y: (x.astype(jnp.float32) + y / self.divide_by).astype(x.dtype)
+        if self.session.is_on_grid:
+            add = lambda x, y: jnp.asarray(self._added(np.asarray(x), np.asarray(y)))
         return jax.tree.map(add, sum_of_clipped_grads, noise), noise_state + 1
 
     def _on_host(self, step: Any, sums: Any) -> Any:
@@ -179,10 +182,26 @@ class _Trainer:
         noise = self._noise(int(step), sums)
         by = np.float32(self.divide_by)
         add = lambda x, y: (x.astype(np.float32) + y / by).astype(x.dtype)
+        if self.session.is_on_grid:
+            add = self._added
         return jax.tree.map(add, sums, noise), np.asarray(step + 1, np.asarray(step).dtype)
+
+    def _added(self, sums: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        return added(sums, noise, self._plan, self.divide_by)
+
+    def _check_grid(self, leaves: list[Any]) -> None:
+        """Refuses sums that this module can't round to the plan's grid."""
+        check_addable(self._plan, "rustle.jax")
+        for leaf in leaves:
+            if leaf.dtype != np.float32 or _sharding(leaf) is not None:
+                found = f"{leaf.dtype}, {'whole' if _sharding(leaf) is None else 'on several devices'}"
+                text = f"a sum is {found}; allowed under a plan on a grid: float32 on one device"
+                raise errors.make("invalid_argument", text)
 
     def _noise(self, step: int, sums: Any) -> Any:
         leaves = jax.tree.leaves(sums)
+        if self.session.is_on_grid:
+            self._check_grid(leaves)
         self._check(step)
         if not self._compared:
             self._drawn = agree_on_batches(self.session)
@@ -221,7 +240,7 @@ class _Trainer:
                 else declared(self.session.share()[2], step)
             )
             # One coordinate binds the row as all do.
-            self.session.fetch_into(step, np.empty(1, np.float32), (0, 1), commitment=commitment)
+            self.session.fetch_into(step, self.session.row(1), (0, 1), commitment=commitment)
         self._done = step
         return jnp.asarray(step + 1, jnp.int32)
 

@@ -1,6 +1,6 @@
 //! The engine of a session: it binds rows to commitments and produces or fetches their values.
 
-use plan::Plan;
+use plan::{Grid, Plan};
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 
 use crate::error::Result;
@@ -81,6 +81,11 @@ pub trait Engine: Send + Sync {
     /// Returns the plan that the job was created with: by default the one in its report.
     fn plan(&self, stop: Stop) -> Result<Plan> {
         Ok(report::Job::read(&self.report(stop)?)?.1)
+    }
+
+    /// Returns the grid of the plan's rows; `None` for rows of floating-point numbers.
+    fn grid(&self) -> Option<Grid> {
+        None
     }
 
     /// Returns the job's position.

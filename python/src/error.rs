@@ -4,6 +4,7 @@ use accounting::AccountingError;
 use batches::BatchError;
 use ledger::LedgerError;
 use noise_kernel::KernelError;
+use noise_kernel::grid::GridRowError;
 use plan::PlanError;
 use planner::PlannerError;
 use proto::{IdError, ServiceError};
@@ -82,6 +83,15 @@ impl From<KernelError> for Refused {
                 Self::Here("out_of_memory", error.to_string())
             }
             error => Self::Here("invalid_argument", error.to_string()),
+        }
+    }
+}
+
+impl From<GridRowError> for Refused {
+    fn from(error: GridRowError) -> Self {
+        match error {
+            GridRowError::Argument(error) => error.into(),
+            error => Self::Here("internal", error.to_string()),
         }
     }
 }

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger::{JobCursor, JobRecord, Ledger};
 use node::process::rng;
-use noise_kernel::{Generator, History, JobKey, NoiseContext, Rounds, Stream};
+use noise_kernel::grid::{GridGenerator, GridMechanism};
+use noise_kernel::{Generator, History, JobKey, NoiseContext, Rounds, RowGenerator, Stream};
+use plan::grid::{Grid, GridPlan};
 use plan::{Coefficients, Plan};
 use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -46,11 +48,29 @@ pub struct Options {
     pub threads: Option<usize>,
 }
 
+/// The numbers that rows are made with.
+enum Numbers {
+    Floats(Arc<Coefficients>),
+    Integers(Arc<GridMechanism>),
+}
+
+impl Numbers {
+    fn of(plan: &Plan) -> Result<Self> {
+        Ok(match plan.on_grid() {
+            None => Self::Floats(Arc::new(plan.coefficients()?)),
+            Some(on_grid) => {
+                let mechanism = GridMechanism::of_plan(on_grid.coefficients(), plan.iterations())?;
+                Self::Integers(Arc::new(mechanism))
+            }
+        })
+    }
+}
+
 /// An engine whose rows this process produces itself.
 pub struct InProcess {
     job: Job,
     plan: Plan,
-    coefficients: Arc<Coefficients>,
+    rows: Numbers,
     key: JobKey,
     ledger: Ledger,
     pool: Arc<ThreadPool>,
@@ -66,10 +86,10 @@ impl InProcess {
     pub fn open(options: Options) -> Result<Self> {
         let Options { folder, plan, job, dimension, key_file, threads } = options;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
-        release::job::float_rows(&plan)?;
         let dimension = release::job::dimension(dimension, &plan)?;
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
         std::fs::create_dir_all(&folder).map_err(not_created)?;
+        let rows = Numbers::of(&plan)?;
         // Before the key, which would be a trace of an earlier ledger.
         let ledger = run_folder::open_ledger(&folder, nonce()?)?;
         let key = run_folder::key(&folder, key_file, &job, &ledger)?;
@@ -83,7 +103,7 @@ impl InProcess {
         let ahead = (AHEAD_BYTES / dimension.saturating_mul(4)).clamp(1, MAX_AHEAD) as usize;
         Ok(Self {
             job: Job { name: job, dimension, iterations: plan.iterations() },
-            coefficients: Arc::new(plan.coefficients()?),
+            rows,
             plan,
             key,
             ledger,
@@ -108,16 +128,24 @@ impl InProcess {
         self.producers().clear();
     }
 
-    fn generator(&self, range: Range<u64>) -> Result<Generator> {
+    fn generator(&self, range: Range<u64>) -> Result<RowGenerator> {
         let record = self.record()?;
         let context = NoiseContext::new(&self.plan, record.dimension, *record.nonce.as_bytes())?;
         let keys = self.key.row_keys(&context, &record.lineage.nonces())?;
         let rounds = if self.plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
-        let stream = Stream::of_rows(&keys, &self.coefficients, rounds);
-        let n = self.plan.iterations();
-        let scale = self.plan.scale();
-        let generator = Generator::new(stream, self.coefficients.clone(), n, scale, range)?;
-        Ok(generator.with_history(History::Auto { limit_bytes: HISTORY_BYTES })?)
+        match &self.rows {
+            Numbers::Floats(coefficients) => {
+                let stream = Stream::of_rows(&keys, coefficients, rounds);
+                let n = self.plan.iterations();
+                let generator = Generator::new(stream, coefficients.clone(), n, self.plan.scale(), range)?;
+                let history = History::Auto { limit_bytes: HISTORY_BYTES };
+                Ok(RowGenerator::Floats(generator.with_history(history)?))
+            }
+            Numbers::Integers(mechanism) => {
+                let stream = mechanism.stream(&keys, rounds);
+                Ok(RowGenerator::Integers(GridGenerator::new(stream, mechanism.clone(), range)?))
+            }
+        }
     }
 
     /// Returns a producer whose range contains `range`: an existing one, or a new one that replaces those it contains.
@@ -159,6 +187,10 @@ impl Engine for InProcess {
 
     fn plan(&self, _stop: Stop) -> Result<Plan> {
         Ok(self.plan.clone())
+    }
+
+    fn grid(&self) -> Option<Grid> {
+        self.plan.on_grid().map(GridPlan::grid)
     }
 
     fn position(&self, _stop: Stop) -> Result<Position> {

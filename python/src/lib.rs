@@ -8,7 +8,8 @@
 //! * `engine`: the trait of a source of bound rows; `in_process`, `remote`, `py_engine`: its three implementations.
 //! * `session`: the class that training code uses; `turn`: one call at a time; `steps`: which steps it may request; `sums`: the sums that noise is for;
 //!   `secret`: what their digests are keyed by; `reservation`,
-//!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go.
+//!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go; `sum_grid`: sums on a
+//!   plan's grid; `on_grid`: calls for integers.
 //! * `run_folder`: the ledger and the key of an engine in this process; `producer`: rows that it produces ahead.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
 //! * `plans`, `search`, `account`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
@@ -19,6 +20,7 @@ mod digest;
 mod engine;
 mod error;
 mod in_process;
+mod on_grid;
 mod plans;
 mod producer;
 mod py_engine;
@@ -33,6 +35,7 @@ mod secret;
 mod session;
 mod sink;
 mod steps;
+mod sum_grid;
 mod sums;
 mod turn;
 mod users;
@@ -48,6 +51,8 @@ mod _native {
     use crate::connect::connect;
     #[pymodule_export]
     use crate::digest::digest;
+    #[pymodule_export]
+    use crate::on_grid::{fetch_integers, is_on_grid, release_integers};
     #[pymodule_export]
     use crate::plans::{Plan, layout_digest};
     #[pymodule_export]

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use accounting::Report;
-use plan::{Layout, Mechanism, Parameter, PlanSpec};
+use plan::{Layout, Mechanism, Parameter, PlanSpec, Rounding, grid};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use report::GridFacts;
 use tempfile::NamedTempFile;
 
 use crate::error::{Refused, Result};
@@ -59,6 +60,19 @@ impl Plan {
         let noise_multiplier = noise_multiplier.unwrap_or(old.noise_multiplier);
         let clip_norm = clip_norm.unwrap_or(old.clip_norm);
         Ok(Self(plan::Plan::new(PlanSpec { noise_multiplier, clip_norm, layout, ..old })?))
+    }
+
+    /// On the finest grid of integers that fits: with another one where it has one.
+    #[pyo3(signature = (summing_error=None, rounding=None))]
+    fn on_grid(&self, summing_error: Option<f64>, rounding: Option<&str>) -> Result<Self> {
+        let spec = PlanSpec { grid: None, ..self.0.spec().clone() };
+        let named = |name: &str| {
+            let refused = || Refused::invalid("rounding", format!("{name:?}"), Rounding::NAMES.join(", "));
+            Rounding::from_name(name).ok_or_else(refused)
+        };
+        let rounding = rounding.map(named).transpose()?;
+        let grid = Some(grid::choose(&spec, rounding, summing_error)?);
+        Ok(Self(plan::Plan::new(PlanSpec { grid, ..spec })?))
     }
 
     /// With fresh trees from these rounds on. σ stays, so what it promises is another.
@@ -150,6 +164,19 @@ impl Plan {
     fn parameters(&self) -> Vec<(String, Vec<u64>)> {
         let parameters = self.0.layout().map_or(&[][..], Layout::parameters);
         parameters.iter().map(|parameter| (parameter.name.clone(), parameter.shape.clone())).collect()
+    }
+
+    /// The grid and what accounts take from it, as `rustle plan show` has it; None for rows of floating-point numbers.
+    #[getter]
+    fn grid<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyDict>>> {
+        let Some(grid) = GridFacts::of(&self.0) else { return Ok(None) };
+        let facts = PyDict::new(py);
+        facts.set_item("step", grid.step)?;
+        facts.set_item("rounding", grid.rounding)?;
+        facts.set_item("summing_error", grid.summing_error)?;
+        facts.set_item("clip_norm_accounted", grid.clip_norm_accounted)?;
+        facts.set_item("noise_multiplier_accounted", grid.noise_multiplier_accounted)?;
+        Ok(Some(facts))
     }
 
     #[getter]

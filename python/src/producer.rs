@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use noise_kernel::{Buffer, Generator, KernelError};
+use noise_kernel::grid::GridRowError;
+use noise_kernel::{Buffer, RowGenerator};
 use rayon::ThreadPool;
 
 use crate::error::{Refused, Result};
@@ -20,7 +21,7 @@ pub struct RowProducer {
     /// The global coordinates.
     pub range: Range<u64>,
     /// Locked while rows are produced; before `ready`, where both are.
-    generator: Mutex<Generator>,
+    generator: Mutex<RowGenerator>,
     /// Never locked for long: a finished row is delivered while others are produced.
     ready: Mutex<ReadyRows>,
 }
@@ -41,11 +42,11 @@ enum Lookup {
 
 impl RowProducer {
     /// Creates a producer of the generator's range.
-    pub fn new(generator: Generator) -> Self {
+    pub fn new(generator: RowGenerator) -> Self {
         Self { range: generator.range(), generator: Mutex::new(generator), ready: Mutex::default() }
     }
 
-    /// Calls `deliver` with the values of a row in a range within the producer's own. Returns false where the producer
+    /// Calls `deliver` with the words of a row in a range within the producer's own. Returns false where the producer
     /// is past the row.
     pub fn row(
         &self,
@@ -87,7 +88,7 @@ impl RowProducer {
     }
 
     /// Produces rows until `ahead` lie beyond the one that was requested last.
-    fn fill(&self, ahead: &AtomicUsize, pool: &ThreadPool) -> Result<(), KernelError> {
+    fn fill(&self, ahead: &AtomicUsize, pool: &ThreadPool) -> Result<(), GridRowError> {
         loop {
             let mut generator = lock(&self.generator);
             let ready = lock(&self.ready).rows.len();
@@ -101,7 +102,12 @@ impl RowProducer {
         }
     }
 
-    fn produce(&self, generator: &mut Generator, count: usize, pool: &ThreadPool) -> Result<(), KernelError> {
+    fn produce(
+        &self,
+        generator: &mut RowGenerator,
+        count: usize,
+        pool: &ThreadPool,
+    ) -> Result<(), GridRowError> {
         let first = generator.next_row();
         let width = (self.range.end - self.range.start) as usize;
         let mut rows = Vec::with_capacity(count);
@@ -131,7 +137,7 @@ impl ReadyRows {
 }
 
 /// Advances the state to `row`, in pieces.
-fn advance_to(generator: &mut Generator, row: u64, pool: &ThreadPool, stop: Stop) -> Result<()> {
+fn advance_to(generator: &mut RowGenerator, row: u64, pool: &ThreadPool, stop: Stop) -> Result<()> {
     while generator.next_row() < row {
         let left = row - generator.next_row();
         let count = if generator.slots() == 0 { left } else { left.min(ROWS_BETWEEN_SIGNALS) };

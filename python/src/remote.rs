@@ -3,17 +3,21 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Client, Connections, FetchRequest, Region};
+use client::{Client, Connections, Fetch, FetchRequest, Region};
 use node::net::dial::DialOptions;
 use node::process::runtime::Runtime;
+use plan::grid::{Grid, GridPlan};
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 
 use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
-use crate::row_buffer::RowBuffer;
+use crate::row_buffer::{RowBuffer, words};
 use crate::sink::{Out, Sink};
 use crate::wait::{Stop, wait};
+
+/// The δ of the coordinator's own ε in its report, which is not used here.
+const REPORT_DELTA: f64 = 1e-6;
 
 /// Threads of the client, which moves bytes and calls no Python.
 const THREADS: usize = 2;
@@ -35,6 +39,8 @@ pub struct Options {
 /// An engine whose rows a cluster produces.
 pub struct Remote {
     job: Job,
+    /// The grid of the plan's rows; `None` for rows of floats.
+    grid: Option<Grid>,
     client: Client,
     timeout: Duration,
     lend: bool,
@@ -59,9 +65,13 @@ impl Remote {
         let jobs = client.jobs();
         let found = wait(&runtime, stop, jobs.get(&job))?;
         let job = Job { name: job, dimension: found.dimension, iterations: found.iterations };
+        let grid = match wait(&runtime, stop, client.routing(&job.name))?.element {
+            ElementType::I32 => grid_of(&wait(&runtime, stop, jobs.report(&job.name, REPORT_DELTA))?)?,
+            ElementType::F32 | ElementType::Bf16 => None,
+        };
         let regions = Mutex::default();
         let scratch = Mutex::default();
-        Ok(Self { job, client, timeout, lend, regions, scratch, runtime: Some(runtime) })
+        Ok(Self { job, grid, client, timeout, lend, regions, scratch, runtime: Some(runtime) })
     }
 
     fn wait<T>(&self, stop: Stop, future: impl Future<Output = proto::Result<T>>) -> Result<T> {
@@ -82,6 +92,18 @@ impl Remote {
         FetchRequest { job, branch, rows, range, commitments, deadline }
     }
 
+    fn element(&self) -> ElementType {
+        self.grid.map_or(ElementType::F32, |_| ElementType::I32)
+    }
+
+    /// Fetches into words: `f32`, or the bits of `i32` under a plan on a grid.
+    async fn into_words(&self, fetch: Fetch<'_>, out: &mut [f32]) -> proto::Result<()> {
+        match self.grid {
+            None => fetch.into_slice(out).await,
+            Some(_) => fetch.into_integers(bytemuck::cast_slice_mut(out)).await,
+        }
+    }
+
     fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,13 +115,13 @@ impl Remote {
         let at = match regions.iter().position(|region| region.layout().range == range) {
             Some(at) => at,
             None => {
-                regions.push(self.client.lend(range, 1, ElementType::F32)?);
+                regions.push(self.client.lend(range, 1, self.element())?);
                 regions.len() - 1
             }
         };
         let region = &mut regions[at];
         self.wait(stop, self.client.fetch(request).into_region(region, 0))?;
-        sink.put(region.row(0)?);
+        sink.put(words(region, 0)?);
         Ok(())
     }
 }
@@ -107,6 +129,10 @@ impl Remote {
 impl Engine for Remote {
     fn job(&self) -> &Job {
         &self.job
+    }
+
+    fn grid(&self) -> Option<Grid> {
+        self.grid
     }
 
     fn position(&self, stop: Stop) -> Result<Position> {
@@ -128,7 +154,7 @@ impl Engine for Remote {
         }
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         scratch.resize(range.len() as usize, 0.0);
-        self.wait(stop, self.client.fetch(request).into_slice(&mut scratch))?;
+        self.wait(stop, self.into_words(self.client.fetch(request), &mut scratch))?;
         sink.put(&scratch);
         Ok(())
     }
@@ -146,7 +172,7 @@ impl Engine for Remote {
                 other => {
                     // Freed first, so that both are never in memory.
                     drop(other);
-                    self.client.lend(range, rows.len() as u32, ElementType::F32)?
+                    self.client.lend(range, rows.len() as u32, self.element())?
                 }
             };
             self.wait(never_stop, self.client.fetch(request).into_region(&mut region, 0))?;
@@ -162,7 +188,7 @@ impl Engine for Remote {
         let no_memory = |error| Refused::Here("internal", format!("{count} reserved values: {error}"));
         values.try_reserve_exact(more).map_err(no_memory)?;
         values.resize(count, 0.0);
-        self.wait(never_stop, self.client.fetch(request).into_slice(&mut values))?;
+        self.wait(never_stop, self.into_words(self.client.fetch(request), &mut values))?;
         Ok(ReserveOutcome::Fetched(RowBuffer::Owned(values, width)))
     }
 
@@ -191,8 +217,7 @@ impl Engine for Remote {
 
     fn report(&self, stop: Stop) -> Result<String> {
         let jobs = self.client.jobs();
-        // The δ of the coordinator's own ε, which is not used here.
-        self.wait(stop, jobs.report(&self.job.name, 1e-6))
+        self.wait(stop, jobs.report(&self.job.name, REPORT_DELTA))
     }
 }
 
@@ -203,6 +228,12 @@ impl Drop for Remote {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Returns the grid of the plan in a job's report.
+fn grid_of(report: &str) -> Result<Option<Grid>> {
+    let plan = report::Job::read(report)?.1;
+    Ok(plan.on_grid().map(GridPlan::grid))
 }
 
 fn named(job: Option<pb::Job>) -> Result<pb::Job> {

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use accounting::calibrate_gaussian;
-use plan::{Layout, Mechanism, Participation, PlanSpec};
+use accounting::{Report, calibrate_gaussian};
+use plan::{Grid, Layout, Mechanism, Participation, PlanSpec, grid};
 use planner::{Request, Sampling, Watch};
 use pyo3::prelude::*;
 use serde_json::json;
@@ -14,6 +14,11 @@ use strategy::{Objective, Strategy, Workload};
 use crate::error::{Refused, Result};
 use crate::plans::{Plan, layout};
 use crate::wait::{signals, work};
+
+/// Times that σ is raised to make up for a grid: each raise changes the step by at most one factor of 2.
+const RAISES: usize = 16;
+/// Beyond what the last account asked for, so that rounding does not ask again.
+const RAISE_MARGIN: f64 = 1.0 + 1e-9;
 
 /// Most buffers of a BLT where no number is given.
 const BUFFERS: usize = 8;
@@ -141,18 +146,40 @@ pub fn optimise(
     calibrate(py, &plan, promise.0, promise.1)
 }
 
-/// The plan with the smallest σ that keeps (ε, δ), for batches formed anyhow within its participation.
+/// The plan with the smallest σ that keeps (ε, δ), for batches formed anyhow within its participation. On a grid σ is raised
+/// by what the grid costs, and the step chosen anew.
 #[pyfunction]
 pub fn calibrate(py: Python<'_>, plan: &Plan, epsilon: f64, delta: f64) -> Result<Plan> {
     py.detach(|| {
-        // Another σ has another step, which enters the account.
-        plan.0.float_rows()?;
-        let sensitivity = plan.0.accounted_sensitivity()?;
+        let float = plan::Plan::new(PlanSpec { grid: None, ..plan.0.spec().clone() })?;
+        let sensitivity = float.accounted_sensitivity()?;
         let noise_multiplier = calibrate_gaussian(sensitivity.value, epsilon, delta)?;
-        let noise_multiplier = plan::noise_multiplier_to_run(noise_multiplier, plan.0.clip_norm());
-        let spec = PlanSpec { noise_multiplier, ..plan.0.spec().clone() };
-        Ok(Plan(plan::Plan::new(spec)?))
+        let noise_multiplier = plan::noise_multiplier_to_run(noise_multiplier, float.clip_norm());
+        let spec = PlanSpec { noise_multiplier, ..float.spec().clone() };
+        match plan.0.spec().grid {
+            None => Ok(Plan(plan::Plan::new(spec)?)),
+            Some(grid) => on_grid(spec, grid, epsilon, delta),
+        }
     })
+}
+
+/// Raises σ of a float plan until it keeps (ε, δ) on a grid as well.
+fn on_grid(float: PlanSpec, old: Grid, epsilon: f64, delta: f64) -> Result<Plan> {
+    let mut spec = float;
+    for _ in 0..RAISES {
+        let grid = grid::choose(&spec, Some(old.rounding), Some(old.summing_error))?;
+        let plan = plan::Plan::new(PlanSpec { grid: Some(grid), ..spec.clone() })?;
+        let sensitivity = plan.accounted_sensitivity()?;
+        let noise = plan.accounted_noise_multiplier();
+        if Report::of_run(sensitivity, noise, plan.failure_probability(), delta)?.epsilon <= epsilon {
+            return Ok(Plan(plan));
+        }
+        let needed = calibrate_gaussian(sensitivity.value, epsilon, delta)?;
+        spec.noise_multiplier *= (needed / noise).max(1.0) * RAISE_MARGIN;
+    }
+    let allowed =
+        "a smaller summing_error, or another rounding: the grid costs more than more noise makes up for";
+    Err(Refused::invalid("epsilon", epsilon, allowed))
 }
 
 fn family(mechanism: &str, size: Option<usize>, run: &Run) -> Result<Family> {

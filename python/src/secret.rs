@@ -73,6 +73,16 @@ impl Secret {
         mac.finalize().into_bytes().into()
     }
 
+    /// Returns the seed of a row's dither: of no other branch, row or session, and known to the training job alone.
+    pub fn dither_seed(&self, branch: u64, row: u64) -> [u8; 32] {
+        let mut mac =
+            <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        mac.update(b"rustle grid dither v1");
+        mac.update(&branch.to_le_bytes());
+        mac.update(&row.to_le_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
     /// Returns a session's cursor: tag, secret and checksum before the ledger's cursor.
     pub fn with_cursor(&self, cursor: &[u8]) -> Vec<u8> {
         let mut bytes = vec![SECRET_CURSOR];

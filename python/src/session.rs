@@ -19,6 +19,7 @@ use crate::reserved_rows::ReservedRows;
 use crate::secret::{Secret, random_bytes};
 use crate::sink::{Out, targets};
 use crate::steps::{StepRequest, Steps};
+use crate::sum_grid::SumGrid;
 use crate::sums::Purpose;
 use crate::turn::Turn;
 use crate::wait::signals;
@@ -39,6 +40,8 @@ pub struct Session {
     job: String,
     dimension: u64,
     iterations: u64,
+    /// The grid of the plan's rows; `None` for rows of floating-point numbers.
+    grid: Option<SumGrid>,
 }
 
 impl Session {
@@ -49,6 +52,7 @@ impl Session {
     pub fn open(engine: Arc<dyn Engine>) -> Result<Self> {
         let position = engine.position(signals)?;
         let job = engine.job().clone();
+        let grid = engine.grid().map(SumGrid::new);
         Ok(Self {
             engine: Mutex::new(Some(engine)),
             branch: AtomicU64::new(position.branch),
@@ -60,6 +64,7 @@ impl Session {
             job: job.name.to_string(),
             dimension: job.dimension,
             iterations: job.iterations,
+            grid,
         })
     }
 
@@ -110,13 +115,14 @@ impl Session {
         start: u64,
         commitment: Option<&[u8]>,
     ) -> Result<()> {
+        self.check_floats()?;
         let out = out.as_slice_mut().map_err(not_contiguous)?;
         let request = StepRequest { step, start, length: out.len(), commitment, purpose: Purpose::Noise };
         self.deliver(py, request, Out::Copy(out))
     }
 
     /// Adds the noise of `step`, coordinates `start` to `end`, divided by `divide_by`, to pieces: each with its first
-    /// coordinate. `sum`: its keyed digest; without one, noise is added once under a declared commitment.
+    /// coordinate. Under a plan on a grid they are rounded to it first. `sum`: its keyed digest; without one, noise is added once under a declared commitment.
     #[pyo3(signature = (step, pieces, range, commitment, divide_by, sum=None))]
     #[expect(clippy::too_many_arguments, reason = "they are the arguments of one Python call")]
     fn add_into(
@@ -137,7 +143,8 @@ impl Session {
         let length = end.saturating_sub(start) as usize;
         let purpose = sum.map_or(Purpose::SumOnce, Purpose::Sum);
         let request = StepRequest { step, start, length, commitment, purpose };
-        self.deliver(py, request, Out::Add(targets, divide_by))
+        let out = self.addition(step, start, targets, divide_by)?;
+        self.deliver(py, request, out)
     }
 
     /// Records that the noise of `step` in coordinates `start` to `end` goes to a sum, or is discarded with one.

@@ -10,6 +10,7 @@ use std::time::Instant;
 use numpy::PyReadwriteArray1;
 
 use crate::error::{Refused, Result, not_contiguous};
+use crate::sum_grid::SumRounding;
 
 /// The fewest values for a thread of their own: starting one takes as long as moving a tenth of them.
 const SHARE: usize = 1 << 20;
@@ -20,8 +21,14 @@ const MAX_THREADS: usize = 8;
 pub enum Out<'a> {
     /// They overwrite this memory.
     Copy(&'a mut [f32]),
+    /// They overwrite this memory, in steps of the plan's grid.
+    CopyIntegers(&'a mut [i32]),
     /// Divided by the number, they are added to pieces, each with its offset in the range.
     Add(Vec<(usize, &'a mut [f32])>, f32),
+    /// The pieces are rounded to the plan's grid, and they are added there. The number is the range's first coordinate.
+    Round(Vec<(usize, &'a mut [f32])>, SumRounding, u64),
+    /// They are added to integers.
+    AddIntegers(&'a mut [i64]),
 }
 
 /// Converts pieces with their first coordinates into pieces with their offsets in `range`.
@@ -59,17 +66,29 @@ impl<'a> Sink<'a> {
         Self { out, requested: Instant::now(), waited }
     }
 
-    /// Delivers the row: the values of the whole range.
+    /// Delivers the row: the words of the whole range, which are `f32`, or the bits of `i32` under a plan on a grid.
     pub fn put(self, row: &[f32]) {
         self.waited.store(self.requested.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let integers: &[i32] = bytemuck::cast_slice(row);
         match self.out {
-            Out::Copy(out) => move_values(vec![(out, row)], &|out, row| out.copy_from_slice(row)),
-            Out::Add(pieces, by) => {
-                let rows = pieces.into_iter().map(|(start, out)| {
-                    let row = &row[start..start + out.len()];
-                    (out, row)
-                });
-                move_values(rows.collect(), &|out, row| add(out, row, by));
+            Out::Copy(out) => {
+                move_values(vec![Pair::new(0, out, row)], &|_, out, row| out.copy_from_slice(row))
+            }
+            Out::CopyIntegers(out) => {
+                move_values(vec![Pair::new(0, out, integers)], &|_, out, row| out.copy_from_slice(row));
+            }
+            Out::Add(pieces, by) => move_values(pairs(pieces, row), &|_, out, row| add(out, row, by)),
+            Out::Round(pieces, rounding, first) => {
+                let release = |at: usize, out: &mut [f32], row: &[i32]| {
+                    rounding.release(first + at as u64, out, row);
+                };
+                move_values(pairs(pieces, integers), &release);
+            }
+            Out::AddIntegers(out) => {
+                let add = |_, out: &mut [i64], row: &[i32]| {
+                    out.iter_mut().zip(row).for_each(|(out, noise)| *out += i64::from(*noise));
+                };
+                move_values(vec![Pair::new(0, out, integers)], &add);
             }
         }
     }
@@ -82,28 +101,51 @@ fn add(out: &mut [f32], row: &[f32], by: f32) {
     }
 }
 
-type Pair<'a> = (&'a mut [f32], &'a [f32]);
+fn pairs<'a, O, N>(pieces: Vec<(usize, &'a mut [O])>, row: &'a [N]) -> Vec<Pair<'a, O, N>> {
+    let pair = |(start, out): (usize, &'a mut [O])| {
+        let row = &row[start..start + out.len()];
+        Pair { start, out, row }
+    };
+    pieces.into_iter().map(pair).collect()
+}
+
+/// Memory, and as many values for it.
+struct Pair<'a, O, N> {
+    /// The place of the first value in the range.
+    start: usize,
+    out: &'a mut [O],
+    row: &'a [N],
+}
+
+impl<'a, O, N> Pair<'a, O, N> {
+    fn new(start: usize, out: &'a mut [O], row: &'a [N]) -> Self {
+        Self { start, out, row }
+    }
+}
 
 /// Applies `put` to all pairs, in shares. Its threads end with it, since a fork would lack those of a pool.
-fn move_values(pairs: Vec<Pair<'_>>, put: &(impl Fn(&mut [f32], &[f32]) + Sync)) {
-    let values: usize = pairs.iter().map(|(out, _)| out.len()).sum();
+fn move_values<O: Send, N: Sync>(pairs: Vec<Pair<'_, O, N>>, put: &(impl Fn(usize, &mut [O], &[N]) + Sync)) {
+    let values: usize = pairs.iter().map(|pair| pair.out.len()).sum();
+    let all = |pairs: Vec<Pair<'_, O, N>>| {
+        pairs.into_iter().for_each(|Pair { start, out, row }| put(start, out, row));
+    };
     let threads = if values < 2 * SHARE { 1 } else { (values / SHARE).min(max_threads()) };
     if threads < 2 {
-        return pairs.into_iter().for_each(|(out, row)| put(out, row));
+        return all(pairs);
     }
     let mut shares = shares(pairs, values.div_ceil(threads));
     let mine = shares.pop().unwrap_or_default();
     scope(|scope| {
         for share in shares {
             // Sent to the thread once it has started; if it cannot start, this thread does the work.
-            let (give, take) = std::sync::mpsc::sync_channel::<Vec<Pair<'_>>>(1);
-            let all = move || take.into_iter().flatten().for_each(|(out, row)| put(out, row));
-            match Builder::new().spawn_scoped(scope, all) {
+            let (give, take) = std::sync::mpsc::sync_channel::<Vec<Pair<'_, O, N>>>(1);
+            let work = move || take.into_iter().for_each(all);
+            match Builder::new().spawn_scoped(scope, work) {
                 Ok(_) => _ = give.send(share),
-                Err(_) => share.into_iter().for_each(|(out, row)| put(out, row)),
+                Err(_) => all(share),
             }
         }
-        mine.into_iter().for_each(|(out, row)| put(out, row));
+        all(mine);
     });
 }
 
@@ -113,10 +155,10 @@ fn max_threads() -> usize {
 }
 
 /// Cuts the pairs into shares of `size` values, in order; the last may be smaller.
-fn shares(pairs: Vec<Pair<'_>>, size: usize) -> Vec<Vec<Pair<'_>>> {
+fn shares<'a, O, N>(pairs: Vec<Pair<'a, O, N>>, size: usize) -> Vec<Vec<Pair<'a, O, N>>> {
     let mut shares = vec![Vec::new()];
     let mut room = size;
-    for (mut out, mut row) in pairs {
+    for Pair { mut start, mut out, mut row } in pairs {
         while !out.is_empty() {
             if room == 0 {
                 shares.push(Vec::new());
@@ -125,9 +167,12 @@ fn shares(pairs: Vec<Pair<'_>>, size: usize) -> Vec<Vec<Pair<'_>>> {
             let here = room.min(out.len());
             let (first, rest) = out.split_at_mut(here);
             if let Some(share) = shares.last_mut() {
-                share.push((first, &row[..here]));
+                share.push(Pair::new(start, first, &row[..here]));
             }
-            (out, row, room) = (rest, &row[here..], room - here);
+            out = rest;
+            row = &row[here..];
+            start += here;
+            room -= here;
         }
     }
     shares

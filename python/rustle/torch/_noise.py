@@ -15,6 +15,7 @@ from .._layout import Layout, Row, declared, share, skipped, spans
 from .._ranks import Drawn, check_drawn, check_kept, drawn_by
 from .._session import Session
 from .._sum_bound import check_norm
+from ..grid import check_addable
 from . import _tensors
 from ._batch_norms import batch_norms
 
@@ -58,6 +59,12 @@ class Noise:
                 "reduce=True with sharded parameters; allowed: reduce=False, as FSDP reduces gradients itself"
             )
             raise errors.make("invalid_argument", text)
+        if reduce and session.is_on_grid:
+            text = (
+                "reduce=True under a plan on a grid, whose noise belongs to one rounded sum; allowed: reduce=False, where "
+                "each rank has the whole sum, as DistributedDataParallel makes it"
+            )
+            raise errors.make("invalid_argument", text)
         self.group, self.reduce = group, reduce
         self.ranks = dist.get_world_size(group) if _tensors.is_distributed() else 1
         self.rank = dist.get_rank(group) if _tensors.is_distributed() else 0
@@ -93,6 +100,8 @@ class Noise:
 
     def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
         """Binds the next step's row for these local sums, fetches it whole and returns it. Adds nothing."""
+        if self.session.is_on_grid:
+            check_addable(self.session.plan, "sums that are sharded, not contiguous or not on the CPU")
         step, commitment = self._next(sums, divide_by)
         row = Row(self.session, step, self.wanted, commitment)
         self._advance()
@@ -166,6 +175,8 @@ class Noise:
             # A step that was half delivered comes again.
             whole = rounds.records(step)
             records = whole if records is None else min(records, whole)
+        if self.session.is_on_grid:
+            _tensors.check_float32(sums)
         norm = _tensors.norm_of(sums.values())
         self.seen = norm, records
         if not math.isfinite(norm):
@@ -235,9 +246,15 @@ class Noise:
         return Commitment.together(parts)
 
     def add(self, row: Row, sums: dict[str, torch.Tensor], divide_by: float) -> None:
-        """Adds the row to its sums in place: in float32, then rounded to the type of each sum."""
+        """Adds the row to its sums in place: in float32, then rounded to the type of each sum. Under a plan on a grid the sums
+        are rounded to it first, and integers are added."""
         # All of it is ready before the first sum changes, so that a failure leaves no sum with noise and another without.
         noise = {name: self._noise_of(row, name) for name in sums}
+        if self.session.is_on_grid:
+            step = 2.0 ** self.session.plan.grid["step"]
+            for name, value in sums.items():
+                _tensors.add_on_grid(value, noise[name][0][1], divide_by, step)
+            return
         for name, value in sums.items():
             if not self.reduce:
                 _tensors.add_noise(value, noise[name][0][1], divide_by)

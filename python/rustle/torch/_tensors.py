@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from .. import errors
 from .._layout import Layout, Piece
 
 _WRAPPERS = ("module.", "_module.", "_orig_mod.", "_fsdp_wrapped_module.")
@@ -54,6 +55,24 @@ def add_noise(value: torch.Tensor, noise: torch.Tensor, divide_by: float) -> Non
         value.add_(noise)
     else:
         value.copy_(value.float().add_(noise))
+
+
+def check_float32(sums: dict[str, torch.Tensor]) -> None:
+    """Refuses sums of fewer bits than float32, which no plan on a grid can account for."""
+    for name, value in sums.items():
+        if value.dtype != torch.float32:
+            text = (
+                f"the sum of {name!r} is {value.dtype}; allowed under a plan on a grid: float32. Accumulate gradients in "
+                "float32; parameters may be rounded to fewer bits after the step"
+            )
+            raise errors.make("invalid_argument", text)
+
+
+def add_on_grid(value: torch.Tensor, noise: torch.Tensor, divide_by: float, step: float) -> None:
+    """Rounds a float32 sum to the nearest step of a grid and adds integer noise: the bits of ``session.privatize_``."""
+    by = float(np.float32(divide_by))
+    rounded = torch.round(value.double() * by / step)
+    value.copy_((rounded + noise.to(value.device)) * step / by)
 
 
 def norm_of(values: Iterable[torch.Tensor]) -> float:

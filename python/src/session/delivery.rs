@@ -8,16 +8,17 @@ use pyo3::prelude::*;
 
 use super::Session;
 use crate::engine::{Position, RowRequest};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 use crate::reserved_rows::Lookup;
 use crate::secret::SumPlace;
 use crate::sink::{Out, Sink};
 use crate::steps::StepRequest;
+use crate::sum_grid::SumGrid;
 use crate::wait::signals;
 
 impl Session {
     /// Writes values of a range of a step to `out`.
-    pub(super) fn deliver(&self, py: Python<'_>, request: StepRequest<'_>, out: Out<'_>) -> Result<()> {
+    pub fn deliver(&self, py: Python<'_>, request: StepRequest<'_>, out: Out<'_>) -> Result<()> {
         let StepRequest { step, start, length, commitment, purpose } = request;
         let commitment = commitment.map(Commitment::try_from).transpose()?;
         let (_turn, engine) = self.turn()?;
@@ -38,6 +39,47 @@ impl Session {
         self.waited.fetch_add(waited, Ordering::Relaxed);
         self.steps().record(step, range, commitment, purpose);
         Ok(())
+    }
+
+    /// Returns the use of a row that is added to the pieces of a sum, whose range begins at `start`. Under a plan on a grid
+    /// the sum is checked and rounded to it.
+    ///
+    /// # Errors
+    /// Values that no grid holds, and a plan whose sums are of integers.
+    pub(super) fn addition<'a>(
+        &self,
+        step: u64,
+        start: u64,
+        pieces: Vec<(usize, &'a mut [f32])>,
+        divide_by: f32,
+    ) -> Result<Out<'a>> {
+        let Some(grid) = self.grid else { return Ok(Out::Add(pieces, divide_by)) };
+        let branch = self.branch.load(Ordering::Relaxed);
+        let rounding = grid.rounding(divide_by, self.steps().secret().dither_seed(branch, step))?;
+        pieces.iter().try_for_each(|(_, piece)| rounding.check(piece))?;
+        Ok(Out::Round(pieces, rounding, start))
+    }
+
+    /// Refuses rows of floating-point numbers where the plan has integers.
+    pub(super) fn check_floats(&self) -> Result<()> {
+        match self.grid {
+            None => Ok(()),
+            Some(_) => Err(Refused::Here(
+                "grid_rows_are_integers",
+                "the plan has [grid], so its rows are integers; allowed: an int32 buffer, or privatize_ of a float32 sum, \
+                 which rounds it to the grid first"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Returns the grid of the plan's rows.
+    ///
+    /// # Errors
+    /// A plan without one.
+    pub fn grid(&self) -> Result<SumGrid> {
+        let allowed = "float32: the plan has no [grid], and its rows are floating-point numbers";
+        self.grid.ok_or_else(|| Refused::invalid("buffer", "integers", allowed))
     }
 
     /// Returns the keyed digest of a sum, at its place on the session's branch.

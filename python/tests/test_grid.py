@@ -1,0 +1,232 @@
+"""Plans on a grid in a session: sums that are rounded, integers that are added, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+import rustle
+from grids import coarse, opened, released, rows_of
+from rustle.errors import InvalidArgument, RustleError
+
+DIMENSION, STEPS = 2600, 9
+KAPPA = 1e-4
+
+
+def grid_plan(rounding=None, dimension=DIMENSION, kappa=KAPPA, mechanism="band-mf", size=3, **changes):
+    chosen = dict(
+        iterations=STEPS, epsilon=4, delta=1e-5, min_sep=3, max_participations=3, clip_norm=2.0, dimension=dimension
+    )
+    chosen.update(changes)
+    return rustle.plan(mechanism=mechanism, size=size, summing_error=kappa, rounding=rounding, **chosen)
+
+
+def sum_of(step, scale=1.0):
+    return np.random.default_rng(step).normal(0, scale, DIMENSION).astype(np.float32)
+
+
+def own(step):
+    return rustle.Commitment.declared(b"test" + bytes([step]))
+
+
+def row_of(session, step):
+    noise = np.empty(session.dimension, np.int32)
+    return session.fetch_into(step, noise, commitment=own(step))
+
+
+@pytest.mark.parametrize("divide_by", [1.0, 8.0, 3.0])
+def test_a_sum_is_rounded_and_integers_are_added(tmp_path, divide_by):
+    plan = grid_plan("nearest")
+    step_size = 2.0 ** plan.grid["step"]
+    with opened(tmp_path / "run", plan) as session:
+        for step in range(STEPS):
+            noise = row_of(session, step)
+            total = sum_of(step, 0.3)
+            # Ties and their neighbours too.
+            total[:64] = (np.arange(64) - 32.5) * step_size
+            expected = released(total, noise, plan, divide_by)
+            session.privatize_(total, step, commitment=own(step), divide_by=divide_by)
+            assert (total == expected).all()
+
+
+@pytest.mark.parametrize("mechanism, size", [("identity", None), ("blt", 2), ("band-mf", 3), ("band-inverse", 3), ("tree", None)])
+def test_rows_are_those_that_the_command_line_makes(tmp_path, mechanism, size):
+    plan = grid_plan(mechanism=mechanism, size=size)
+    with opened(tmp_path / "run", plan) as session:
+        found = np.stack([row_of(session, step) for step in range(STEPS)])
+        rows = rows_of(session, tmp_path / "run", STEPS)
+    assert (rows == found).all()
+    deviation = np.std(rows[0].astype(np.float64)) * 2.0 ** plan.grid["step"]
+    assert 0.8 < deviation / (plan.noise_multiplier * plan.clip_norm) < 1.2
+
+
+def test_micro_batches_add_up_to_what_one_rounded_sum_is(tmp_path):
+    plan = grid_plan("nearest")
+    step_size = 2.0 ** plan.grid["step"]
+    parts = [sum_of(seed, 0.1) for seed in range(5)]
+    total = rustle.grid.Sum(plan)
+    for part in parts:
+        total.add(part)
+    expected = sum(np.rint(part.astype(np.float64) / step_size).astype(np.int64) for part in parts)
+    assert (total.value == expected).all()
+    with opened(tmp_path / "run", plan) as session:
+        noise = row_of(session, 0)
+        noised = session.release_(total.value, 0, commitment=own(0))
+        assert (noised == expected + noise).all()
+        floats = rustle.grid.to_float(noised, plan, divide_by=4.0)
+        assert (floats == (noised * step_size / 4.0).astype(np.float32)).all()
+        # The same row for other integers would release their difference.
+        with pytest.raises(rustle.errors.CommitmentRefused):
+            session.release_(expected + 1, 0, commitment=own(0))
+    total.clear()
+    assert not total.value.any()
+
+
+def test_dither_moves_a_sum_by_less_than_a_step_and_is_fresh_in_every_row(tmp_path):
+    plan = coarse(grid_plan("dithered"))
+    step_size = 2.0 ** plan.grid["step"]
+    sums = (np.linspace(-3.0, 3.0, DIMENSION) * step_size).astype(np.float32)
+    exact = sums.astype(np.float64) / step_size
+    moves = []
+    with opened(tmp_path / "run", plan) as session:
+        for step in range(6):
+            noise, total = row_of(session, step), sums.copy()
+            session.privatize_(total, step, commitment=own(step))
+            rounded = total.astype(np.float64) / step_size - noise
+            assert (rounded == np.rint(rounded)).all()
+            assert (np.abs(rounded - exact) < 1).all()
+            moves.append(rounded)
+    between = np.abs(exact - np.floor(exact) - 0.5) < 0.3
+    differ = np.ptp(np.array(moves)[:, between], axis=0) > 0
+    # All six alike: at most 0.8^6 + 0.2^6 = 0.26 of them.
+    assert differ.mean() > 0.6
+
+
+def test_the_mean_of_dithered_sums_is_the_sum(tmp_path):
+    plan = coarse(grid_plan("dithered"))
+    step_size = 2.0 ** plan.grid["step"]
+    with opened(tmp_path / "run", plan) as session:
+        for step, share in enumerate([0.25, -0.25, 1.5]):
+            noise = row_of(session, step)
+            total = np.full(DIMENSION, share * step_size, np.float32)
+            session.privatize_(total, step, commitment=own(step))
+            up = total.astype(np.float64) / step_size - noise - math.floor(share)
+            assert set(up) == {0.0, 1.0}
+            chance = share - math.floor(share)
+            assert abs(up.mean() - chance) < 5 * math.sqrt(chance * (1 - chance) / DIMENSION)
+
+
+def test_contributions_are_integers_within_the_clip_norm(tmp_path):
+    plan = grid_plan("contributions", kappa=None)
+    most = plan.clip_norm / 2.0 ** plan.grid["step"]
+    values = [sum_of(seed, 10.0) for seed in range(3)]
+    found = [rustle.grid.contribution(value, plan) for value in values]
+    for one in found:
+        assert one.dtype == np.int64
+        assert sum(int(v) ** 2 for v in one) <= most**2
+        assert np.linalg.norm(one.astype(np.float64)) > 0.999 * most
+    small = np.zeros(DIMENSION, np.float32)
+    small[7] = 0.5
+    assert rustle.grid.contribution(small, plan)[7] == round(0.5 / 2.0 ** plan.grid["step"])
+    with opened(tmp_path / "run", plan) as session:
+        noise = row_of(session, 0)
+        assert (session.release_(sum(found), 0, commitment=own(0)) == sum(found) + noise).all()
+        with pytest.raises(InvalidArgument, match="rustle.grid.contribution"):
+            session.privatize_(np.zeros(DIMENSION, np.float32), 1)
+
+
+def test_squares_are_exact():
+    values = np.array([-(2**34), 2**34 - 1, -1, 3, 2**20, -(2**20) + 1] * 9000, np.int64)
+    assert rustle.grid._squares(values) == sum(int(v) ** 2 for v in values)
+
+
+def test_the_account_is_kept():
+    for rounding, kappa in [("nearest", KAPPA), ("dithered", KAPPA), ("contributions", None), (None, 1e-2)]:
+        plan = grid_plan(rounding, kappa=kappa)
+        found = plan.privacy(1e-5)["epsilon"]
+        assert 3.9 < found <= 4.0, (rounding, found)
+        assert plan.grid["clip_norm_accounted"] >= plan.clip_norm
+        assert rounding is None or plan.grid["rounding"] == rounding
+        assert plan.grid["noise_multiplier_accounted"] <= plan.noise_multiplier
+
+
+def test_the_summing_error_is_the_bound_of_its_page():
+    kappa = rustle.grid.summing_error
+    assert kappa(8, 1_000_000) == pytest.approx(2 * 8 * 8 * 2**-24, rel=0.3)
+    assert kappa(32, 1_000_000) == pytest.approx(1.2e-4, rel=0.05)
+    assert kappa(1024, 1_000_000, roundings=11) == pytest.approx(1.34e-3, rel=0.01)
+    assert kappa(32, 1_000_000, dtype="float64") < 1e-12
+    with pytest.raises(InvalidArgument, match="bfloat16.*float32|allowed: float32"):
+        kappa(8, 10, dtype="bfloat16")
+    with pytest.raises(InvalidArgument, match="micro-batches"):
+        kappa(2**24, 10)
+    # Sums in another order differ by less than is said.
+    rng = np.random.default_rng(5)
+    records = rng.normal(size=(32, 1000)).astype(np.float32)
+    records /= np.linalg.norm(records, axis=1, keepdims=True)
+    whole = records.sum(axis=0, dtype=np.float32).astype(np.float64)
+    without = records[1:].sum(axis=0, dtype=np.float32).astype(np.float64)
+    assert np.linalg.norm(whole - without) <= 1 + kappa(32, 1000)
+
+
+def test_what_a_grid_refuses_leaves_the_sum_as_it_was(tmp_path):
+    plan = grid_plan("nearest")
+    with opened(tmp_path / "run", plan) as session:
+        for bad in [math.nan, math.inf, -3e38]:
+            total = sum_of(0)
+            total[17] = bad
+            before = total.copy()
+            with pytest.raises(InvalidArgument, match="finite values"):
+                session.privatize_(total, 0)
+            assert np.array_equal(total, before, equal_nan=True) and session.next_step == 0
+        with pytest.raises(InvalidArgument, match="int32"):
+            session.fetch_into(0, np.empty(DIMENSION, np.float32))
+        with pytest.raises(RustleError) as refused:
+            session._native.fetch_into(0, np.empty(DIMENSION, np.float32), 0, None)
+        assert refused.value.kind == "grid_rows_are_integers" and "int32" in str(refused.value)
+        with pytest.raises(InvalidArgument, match="int64"):
+            session.release_(np.zeros(DIMENSION, np.int32), 0)
+        with pytest.raises(InvalidArgument, match="2\\^47"):
+            session.release_(np.full(DIMENSION, 2**48, np.int64), 0)
+        assert session.next_step == 0
+    with opened(tmp_path / "dithered", grid_plan("dithered")) as session:
+        with pytest.raises(InvalidArgument, match="dithered"):
+            session.release_(np.zeros(DIMENSION, np.int64), 0)
+        with pytest.raises(InvalidArgument, match="privatize_"):
+            rustle.grid.Sum(session.plan)
+    float_plan = rustle.plan(
+        iterations=STEPS, epsilon=4, delta=1e-5, min_sep=3, max_participations=3, mechanism="identity", dimension=DIMENSION
+    )
+    assert float_plan.grid is None
+    with opened(tmp_path / "float", float_plan) as session:
+        with pytest.raises(InvalidArgument, match="no \\[grid\\]"):
+            session.release_(np.zeros(DIMENSION, np.int64), 0)
+        with pytest.raises(InvalidArgument, match="float32"):
+            session.fetch_into(0, np.empty(DIMENSION, np.int32))
+    with pytest.raises(InvalidArgument, match="summing_error"):
+        float_plan.on_grid()
+    with pytest.raises(InvalidArgument, match="nearest, dithered, contributions"):
+        float_plan.on_grid(KAPPA, "stochastic")
+    with pytest.raises(InvalidArgument, match="rustle plan"):
+        grid_plan(sampling_probability=0.01)
+
+
+def test_a_run_that_resumes_rounds_its_sums_as_before(tmp_path):
+    plan = grid_plan("dithered")
+    sums = [sum_of(step) for step in range(4)]
+    released = []
+    with opened(tmp_path / "run", plan) as session:
+        for step, total in enumerate(sums):
+            released.append(session.privatize_(total.copy(), step, commitment="exact"))
+        cursor = session.cursor(2)
+    with opened(tmp_path / "run", plan) as session:
+        assert session.resume(cursor, replay=True) is False
+        again = [session.privatize_(sums[step].copy(), step, commitment="exact") for step in (2, 3)]
+    # Dither belongs to the cursor's secret, the branch and the row.
+    assert all((a == b).all() for a, b in zip(again, released[2:], strict=True))
+
+
+def test_skipped_steps_take_their_rows_along(tmp_path):
+    with opened(tmp_path / "run", grid_plan("nearest")) as session:
+        session.skip()
+        assert session.next_step == 1
