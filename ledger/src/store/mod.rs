@@ -11,7 +11,7 @@ pub mod recording;
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -22,9 +22,10 @@ use crate::{LedgerError, error::Fail};
 use backend::{Backend, CommitError};
 use recording::RecordingTransaction;
 
-/// The changes that have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
+/// The changes of a service, which have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
 /// `before_commit` or `after_commit` and CHANGE is one of these.
-pub const FAIL_POINTS: [&str; 11] = [
+pub const FAIL_POINTS: [&str; 12] = [
+    "take_up",
     "next_epoch",
     "create_job",
     "set_job_state",
@@ -65,6 +66,11 @@ impl Store {
     /// Creates a store. Errors call it `path`.
     pub fn new(db: Database, backend: impl Backend + 'static, path: PathBuf) -> Self {
         Self { db, backend: Box::new(backend), path, stopped: AtomicBool::new(false) }
+    }
+
+    /// Returns the store's path, or what errors call it.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Runs a transaction that reads.

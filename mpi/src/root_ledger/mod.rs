@@ -4,7 +4,7 @@
 pub mod resume;
 
 use checkpoint_store::CheckpointStore;
-use ledger::{Created, JobRecord, Ledger, LedgerError, ShardRecord};
+use ledger::{AnchorPlace, Created, JobRecord, Ledger, LedgerError, ShardRecord};
 use node::process::{rng, runtime::Runtime};
 use noise_kernel::JobKey;
 use plan::Plan;
@@ -44,6 +44,10 @@ impl RootLedger {
     ) -> anyhow::Result<Self> {
         let ledger = Ledger::open(&args.ledger)?;
         watermarks.check_against(&ledger, &args.job)?;
+        ledger.take_up(&AnchorPlace::of_ledger(&args.ledger), rng::nonce()?)?;
+        if let Some(copied) = ledger.copied() {
+            return Err(copied.into());
+        }
         let store_url = args.store_url()?.unwrap_or_default();
         let store = match store_url.as_str() {
             "" => None,

@@ -35,7 +35,7 @@ impl ServiceError {
             | NotLeader { .. }
             | Unavailable { .. } => Code::Unavailable,
             ResourceExhausted { .. } => Code::ResourceExhausted,
-            Checkpoint { .. } | LedgerBehind { .. } => Code::DataLoss,
+            Checkpoint { .. } | LedgerBehind { .. } | LedgerCopied { .. } => Code::DataLoss,
             Store { .. } | Internal { .. } => Code::Internal,
         }
     }
@@ -68,6 +68,7 @@ impl ServiceError {
             | AlreadyBound { .. }
             | BranchSuperseded { .. }
             | LedgerBehind { .. }
+            | LedgerCopied { .. }
             | CursorMismatch { .. }
             | NotBound { .. }
             | BudgetExceeded(_)
@@ -111,6 +112,7 @@ impl ServiceError {
             AlreadyBound { .. } => "already_bound",
             BranchSuperseded { .. } => "branch_superseded",
             LedgerBehind { .. } => "ledger_behind",
+            LedgerCopied { .. } => "ledger_copied",
             CursorMismatch { .. } => "cursor_mismatch",
             TokenExpired { .. } => "token_expired",
             StaleEpoch { .. } => "stale_epoch",
