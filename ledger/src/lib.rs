@@ -83,8 +83,8 @@ pub mod wire;
 
 use std::{path::Path, sync::Arc};
 
-use proto::Nonce;
 use copies::Guard;
+use proto::Nonce;
 use rules::bindings::{self, Refusals};
 use store::{Store, group_commit::GroupCommit, open};
 

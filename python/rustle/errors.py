@@ -84,7 +84,7 @@ class LedgerBehind(RustleError):
 
 class LedgerCopied(RustleError):
     """The ledger is a copy, or an older copy in its place. It can be read, and binds nothing; ``connect(…, adopt=True)``
-    goes on with fresh noise."""
+    continues with fresh noise."""
 
 
 class LedgerMissing(RustleError):

@@ -45,7 +45,7 @@ pub struct Options {
     pub key_file: Option<PathBuf>,
     /// Threads that produce rows; `None` for one per processor.
     pub threads: Option<usize>,
-    /// Whether a copy of a ledger is adopted, and goes on with fresh noise.
+    /// Whether a copy of a ledger is adopted, and continues with fresh noise.
     pub adopt: bool,
 }
 

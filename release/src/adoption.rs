@@ -1,4 +1,4 @@
-//! Adoption: a copy of a ledger goes on as a ledger of its own, with fresh noise in every running job.
+//! Adoption: a copy of a ledger continues as a ledger of its own, with fresh noise in every running job.
 
 use ledger::{AnchorPlace, BranchReleases, JobRecord, JobState, Ledger, LedgerError};
 use proto::{JobId, Nonce, RowRange, model::OpenBranch};
@@ -37,12 +37,8 @@ pub fn adopt<E: From<LedgerError>>(
         if record.state != JobState::Running || from_row >= record.iterations {
             continue;
         }
-        let request = OpenBranch {
-            job: record.job.clone(),
-            from_row,
-            expected_branch: record.branch,
-            parent: None,
-        };
+        let request =
+            OpenBranch { job: record.job.clone(), from_row, expected_branch: record.branch, parent: None };
         let branch = budget::open_branch(&ledger, &request, nonce()?)?.job.branch;
         adopted.push(AdoptedJob { job: record.job, branch, from_row });
     }

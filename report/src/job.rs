@@ -54,8 +54,9 @@ impl Job {
             let text = format!("plan_digest is {}; its plan_toml has {digest}", answer.plan_digest);
             return Err(ReportError::Job(text));
         }
-        let Answer { job, state, dimension, key_commitment, bindings_refused, ledger_doubt, released, .. } =
-            answer;
+        let Answer {
+            job, state, dimension, key_commitment, bindings_refused, ledger_doubt, released, ..
+        } = answer;
         Ok((Self { job, state, dimension, key_commitment, bindings_refused, ledger_doubt }, plan, released))
     }
 }

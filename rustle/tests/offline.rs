@@ -98,7 +98,10 @@ fn a_ledger_is_adopted_under_a_new_id() {
     let bench = Bench::new();
     let begun = bench.json("ledger init --data-dir data");
     let adopted = bench.json("ledger adopt --data-dir data");
-    assert_eq!((adopted["ledger"].as_str(), adopted["adopted"].as_str()), (Some("data/ledger.redb"), Some("")));
+    assert_eq!(
+        (adopted["ledger"].as_str(), adopted["adopted"].as_str()),
+        (Some("data/ledger.redb"), Some(""))
+    );
     assert_ne!(adopted["ledger_id"], begun["ledger_id"]);
     // Of a run in a Python process: the anchor is beside the key.
     bench.json("ledger init --file run/ledger.redb");

@@ -169,7 +169,7 @@ fn a_copied_cluster_binds_nothing_until_it_is_adopted_and_then_has_noise_of_its_
     assert_nothing_in_common(&first, &second);
     drop(cluster);
     let cluster = start_in(original.path());
-    cluster.fetch(&job, 5..6, 0..DIMENSION).expect("the original goes on");
+    cluster.fetch(&job, 5..6, 0..DIMENSION).expect("the original continues");
 }
 
 #[test]

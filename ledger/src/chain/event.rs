@@ -88,7 +88,7 @@ pub enum Event {
         /// The checkpoint's number.
         id: u64,
     },
-    /// The ledger, which is a copy of another one, goes on by itself from here.
+    /// The ledger, which is a copy of another one, continues by itself from here.
     Adopted {
         /// The id that the ledger has from then on.
         ledger: Nonce,

@@ -2,29 +2,24 @@
 //! of the ledger in its place names an earlier one, or is shorter.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs,
     io::{self, Write},
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 use durable_io::{create_private_file, folder_of, sync_folder};
 use proto::Nonce;
 use serde::{Deserialize, Serialize};
 
-use super::file_identity::FileIdentity;
+use crate::store::height::digits;
 
-/// The place of the digits of [`Anchor::height`] in the file.
-const HEIGHT_AT: u64 = b"{\"height\":\"".len() as u64;
-/// The digits, as many as the largest number has: they are written over in place.
-const HEIGHT_DIGITS: usize = 20;
+use super::file_identity::FileIdentity;
 
 /// The contents of an anchor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
-    /// Entries of all chains of the ledger, at least. First, so that its place is known.
+    /// Entries of all chains of the ledger, at least. First, so that [`crate::store::height`] writes over its digits.
     height: String,
     /// The ledger's id.
     pub ledger: Nonce,
@@ -35,7 +30,7 @@ pub struct Anchor {
     is_settled: bool,
     /// The ledger's file at that opening.
     pub file: Option<FileIdentity>,
-    /// The id under which a copy of the ledger goes on.
+    /// The id under which a copy of the ledger continues.
     pub adopted_as: Option<Nonce>,
 }
 
@@ -51,7 +46,7 @@ impl Anchor {
         Self { file, ..self }
     }
 
-    /// Returns the anchor of a ledger of which a copy goes on under the id `adopted_as`.
+    /// Returns the anchor of a ledger of which a copy continues under the id `adopted_as`.
     pub fn superseded(self, adopted_as: Nonce) -> Self {
         Self { adopted_as: Some(adopted_as), ..self }
     }
@@ -112,34 +107,10 @@ pub fn is_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// The height in an anchor, which follows the ledger after every change. It is not forced to the disk: after a power cut it
-/// may be an earlier one, which proves less, and nothing that is wrong.
-pub struct Height {
-    file: File,
-    entries: AtomicU64,
-}
-
-impl Height {
-    /// Opens the anchor at `path`, whose ledger has `entries`.
-    pub fn open(path: &Path, entries: u64) -> io::Result<Self> {
-        Ok(Self { file: OpenOptions::new().write(true).open(path)?, entries: entries.into() })
-    }
-
-    /// Writes a height that is higher by one.
-    pub fn raise(&self) {
-        let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
-        // What can't be written proves nothing later; the change itself is in the ledger.
-        let _ = self.file.write_all_at(digits(entries).as_bytes(), HEIGHT_AT);
-    }
-}
-
-fn digits(height: u64) -> String {
-    format!("{height:0HEIGHT_DIGITS$}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::height::Height;
 
     #[test]
     fn a_height_is_written_over_in_place() {
@@ -149,8 +120,8 @@ mod tests {
         let anchor = Anchor::announcing(id, opening, None, 7);
         anchor.write(&path).unwrap();
         let height = Height::open(&path, 7).unwrap();
-        height.raise();
-        height.raise();
+        height.raise(0);
+        height.raise(2);
         let read = Anchor::read(&path).unwrap().unwrap();
         assert_eq!(read.height(), 9);
         assert_eq!(Anchor { height: anchor.height.clone(), ..read }, anchor);

@@ -1,4 +1,4 @@
-//! What tells a file from its copies.
+//! What identifies a file among its copies.
 
 use std::{fmt, fs, os::unix::fs::MetadataExt, path::Path, time::UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     inode: u64,
-    /// Seconds and nanoseconds since 1970, where the file system tells them: numbers of removed files are given to others.
+    /// Seconds and nanoseconds since 1970, where the file system reports them: numbers of removed files are given to others.
     born: Option<(u64, u32)>,
 }
 
@@ -22,7 +22,7 @@ impl FileIdentity {
     }
 
     /// Returns whether the two are known to be different files. A file system without times of birth, as those in user
-    /// space, may number one file differently at each mount; one host of several may not be told the time.
+    /// space, may number one file differently at each mount; one host of several may not get the time.
     pub fn differs_from(self, other: Self) -> bool {
         match (self.born, other.born) {
             (None, None) => false,

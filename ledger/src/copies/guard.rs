@@ -1,4 +1,4 @@
-//! What an open ledger knows of being a copy, and how far its anchor follows it.
+//! What an open ledger knows of being a copy.
 
 use std::{
     path::Path,
@@ -7,13 +7,10 @@ use std::{
 
 use crate::{LedgerError, Result};
 
-use super::anchor::Height;
-
-/// Stops a ledger that was found to be a copy, and tells the anchor of one that is none how far it is. Clones share both.
+/// Stops a ledger that was found to be a copy. Clones share the proof.
 #[derive(Clone, Default)]
 pub struct Guard {
     proof: Arc<OnceLock<LedgerError>>,
-    height: Arc<OnceLock<Height>>,
 }
 
 impl Guard {
@@ -21,18 +18,6 @@ impl Guard {
     pub fn stop(&self, path: &Path, proof: Proof) {
         let Proof { found, witness } = proof;
         let _ = self.proof.set(LedgerError::Copied { path: path.to_owned(), found, witness });
-    }
-
-    /// Begins to tell the anchor.
-    pub fn follow(&self, height: Height) {
-        let _ = self.height.set(height);
-    }
-
-    /// Notes that the ledger's chains have grown by an entry, which is on disk.
-    pub fn grown(&self) {
-        if let Some(height) = self.height.get() {
-            height.raise();
-        }
     }
 
     /// Returns the proof that the ledger is a copy.

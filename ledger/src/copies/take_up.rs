@@ -14,12 +14,12 @@ use crate::{
     chain::event::Event,
     error::Fail,
     record::{JobRecord, JobState},
-    store::Outcome,
+    store::{Outcome, height::Height},
     tables::{self, HEADS, IDENTITY, JOBS, META},
 };
 
 use super::{
-    anchor::{Anchor, Height, anchor_path, is_read_only},
+    anchor::{Anchor, anchor_path, is_read_only},
     file_identity::FileIdentity,
     guard::{Guard, Proof},
 };
@@ -84,7 +84,9 @@ impl Known {
         }
         let Some(anchor) = found else {
             return match self.opening {
-                Some(_) => proof("the anchor of its latest opening is missing; it goes wherever the key goes".to_owned()),
+                Some(_) => proof(
+                    "the anchor of its latest opening is missing; it goes wherever the key goes".to_owned(),
+                ),
                 None => Ok(()),
             };
         };
@@ -201,7 +203,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Says in the anchor of the ledger that this was a copy of, where there is one here, that a copy goes on: where both
+    /// Says in the anchor of the ledger that this was a copy of, where there is one here, that a copy continues: where both
     /// share a key's folder, the other one is found by that.
     fn mark_original(&self, place: &AnchorPlace, original: &Known, id: Nonce) -> Result<()> {
         let path = anchor_path(&place.beside, &original.ledger);
@@ -213,7 +215,7 @@ impl Ledger {
     fn settle(&self, anchor: Anchor, path: &Path) -> Result<()> {
         let anchor = anchor.settled();
         let written = anchor.write(path).and_then(|()| Height::open(path, anchor.height()));
-        self.copies.follow(written.map_err(|error| io_error(path, error))?);
+        self.store.follow(written.map_err(|error| io_error(path, error))?);
         Ok(())
     }
 }

@@ -45,9 +45,6 @@ impl Ledger {
         request.check()?;
         self.copies.check()?;
         let bound = self.bind_checked(request);
-        if matches!(&bound, Ok(outcome) if outcome.newly > 0) {
-            self.copies.grown();
-        }
         if let Err(LedgerError::AlreadyBound { .. }) = &bound {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
             *refusals.entry((job.clone(), branch)).or_default() += 1;

@@ -69,7 +69,7 @@ impl Ledger {
     ) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
         self.copies.check()?;
-        let opened = self.store.write("open_branch", |transaction| {
+        self.store.write("open_branch", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
             let mut record = jobs_table::existing(&jobs, job)?;
             record.plan_toml = jobs_table::plan_of(&transaction.open_table(PLANS)?, job)?;
@@ -112,11 +112,7 @@ impl Ledger {
             let event = Event::BranchOpened { branch, parent, from_row, nonce, shards: shards_then };
             chain::append(transaction, job, &event)?;
             Ok(Outcome::Commit(OpenedBranch { job: record, shards, newly: true }))
-        })?;
-        if opened.newly {
-            self.copies.grown();
-        }
-        Ok(opened)
+        })
     }
 
     /// Returns the lineage of any branch of the job.

@@ -5,6 +5,7 @@
 // a file can't lose its leader, and needs no list of changes
 pub mod backend;
 pub mod group_commit;
+pub mod height;
 pub mod open;
 pub mod recording;
 
@@ -12,7 +13,10 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use durable_io::fail_point;
@@ -20,6 +24,7 @@ use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransac
 
 use crate::{LedgerError, error::Fail};
 use backend::{Backend, CommitError};
+use height::Height;
 use recording::RecordingTransaction;
 
 /// The changes of a service, which have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
@@ -44,6 +49,8 @@ pub struct Store {
     db: Database,
     backend: Box<dyn Backend>,
     path: PathBuf,
+    /// The height in an anchor outside of the ledger, where there is one.
+    height: OnceLock<Height>,
     /// Set when a commit or the disk failed or the store panicked: the content of the disk is not known.
     stopped: AtomicBool,
 }
@@ -65,12 +72,18 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
 impl Store {
     /// Creates a store. Errors call it `path`.
     pub fn new(db: Database, backend: impl Backend + 'static, path: PathBuf) -> Self {
-        Self { db, backend: Box::new(backend), path, stopped: AtomicBool::new(false) }
+        let height = OnceLock::new();
+        Self { db, backend: Box::new(backend), path, height, stopped: AtomicBool::new(false) }
     }
 
     /// Returns the store's path, or what errors call it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Keeps the height in an anchor up to date from now on.
+    pub fn follow(&self, height: Height) {
+        let _ = self.height.set(height);
     }
 
     /// Runs a transaction that reads.
@@ -94,11 +107,15 @@ impl Store {
             let writing = RecordingTransaction::new(&transaction, self.backend.wants_changes());
             match body(&writing) {
                 Ok(Outcome::Commit(value)) => {
+                    let entries = writing.entries();
                     let changes = writing.into_changes();
                     fail_point!("ledger::{what}::before_commit", self.stop("a fail point".to_owned()));
                     self.backend
                         .commit(transaction, &changes)
                         .map_err(|commit_error| self.not_committed(commit_error))?;
+                    if let Some(height) = self.height.get().filter(|_| entries > 0) {
+                        height.raise(entries);
+                    }
                     fail_point!("ledger::{what}::after_commit", self.stop("a fail point".to_owned()));
                     Ok(value)
                 }

@@ -55,7 +55,7 @@ pub const META_FORMAT: &str = "format";
 pub const LEDGER_ID: &str = "ledger";
 /// The key of the id that a copy of a ledger was adopted under, which stands for the first one outside of the ledger.
 pub const ADOPTED_ID: &str = "adopted";
-/// The key of what tells the ledger's file from its copies.
+/// The key of what identifies the ledger's file among its copies.
 pub const LEDGER_FILE: &str = "file";
 /// The key of the epoch of the newest coordinator.
 pub const META_EPOCH: &str = "coordinator_epoch";

@@ -92,7 +92,7 @@ fn assert_copied(ledger: &Ledger, why: &str) {
     let opened = ledger.open_branch(&request, nonce(99)).err();
     let created = ledger.create_job(&job("another"), &two_shards()).err();
     for refused in [bind(ledger, 2, "other").err(), bind(ledger, 0, "step 0").err(), opened, created] {
-        let refused = refused.expect("a copy goes on");
+        let refused = refused.expect("a copy binds");
         assert!(matches!(refused, LedgerError::Copied { .. }), "{refused}");
     }
     assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::Existing);
@@ -210,7 +210,7 @@ fn ordinary_operations_raise_no_alarm() {
         ledger
     };
     drop(calm("run", 11));
-    // A backup is taken while it goes on.
+    // A backup is taken while it continues.
     let ledger = calm("run", 12);
     run.copy("run", "backup");
     bind(&ledger, 1, "step 1").unwrap();
