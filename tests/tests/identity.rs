@@ -152,6 +152,10 @@ fn a_copied_cluster_binds_nothing_until_it_is_adopted_and_then_has_noise_of_its_
     assert_eq!(refused.kind(), "ledger_copied", "{refused}");
     assert!(refused.to_string().contains("another file (inode"), "{refused}");
     assert_eq!(cluster.noise_id(&job).lineage.branch(), 0);
+    let status = cluster.runtime.block_on(cluster.client.jobs().status()).unwrap();
+    assert!(status.contains(r#""kind":"ledger_copied""#), "{status}");
+    let report = cluster.runtime.block_on(cluster.client.jobs().report(&job, 1e-6)).unwrap();
+    assert!(report.contains(r#""ledger_doubt":"ledger "#), "{report}");
     drop(cluster);
     let data = folder.path().join("coordinator");
     let adopted = run(&["ledger", "adopt", "--data-dir", data.to_str().unwrap(), "--format", "json"]);
