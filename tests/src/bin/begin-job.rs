@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<_> = env::args().skip(1).collect();
     let [ledger, plan, key] = &words[..] else { return Err("usage: begin-job LEDGER PLAN KEY".into()) };
     let plan = Plan::from_path(Path::new(plan))?;
-    let key = JobKey::from_bytes(fs::read(key)?.as_slice().try_into()?)?;
+    let key = JobKey::from_bytes(&fs::read(key)?)?;
     Ledger::init(Path::new(ledger), Nonce::from_bytes([1; 32]))?;
     let dimension = release::job::dimension(None, &plan)?;
     let nonce = Nonce::from_bytes([2; 32]);
