@@ -14,8 +14,9 @@ use crate::{
     chain::event::Event,
     error::Fail,
     record::{JobRecord, JobState},
+    rules::format,
     store::{Outcome, height::Height},
-    tables::{self, HEADS, IDENTITY, JOBS, META},
+    tables::{self, HEADS, IDENTITY, JOBS},
 };
 
 use super::{
@@ -100,7 +101,8 @@ impl Known {
             return proof(format!("its anchor names another file ({noted}) than it is now ({here})"));
         }
         if anchor.height() > self.height {
-            let (seen, has) = (anchor.height(), self.height);
+            let seen = anchor.height();
+            let has = self.height;
             return proof(format!("its anchor has seen {seen} entries of its chains, and it has {has}"));
         }
         Ok(())
@@ -192,7 +194,7 @@ impl Ledger {
             for record in jobs.iter().filter(|record| record.state != JobState::Destroyed) {
                 chain::append(transaction, &record.job, &Event::Adopted { ledger: id })?;
             }
-            tables::raise_format(&mut transaction.open_table(META)?, tables::FORMAT_WITH_ADOPTION)?;
+            format::raise(transaction, tables::FORMAT_WITH_ADOPTION)?;
             Ok(Outcome::Commit(()))
         })?;
         crash_point("ledger::adopt::known");

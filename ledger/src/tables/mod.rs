@@ -10,7 +10,7 @@ use proto::Nonce;
 use redb::{ReadableTable, TableDefinition};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{error::Fail, store::recording::RecordingTable};
+use crate::error::Fail;
 
 /// The version of the tables. It rises with every change that an older build can't read.
 pub const FORMAT: u64 = 3;
@@ -88,15 +88,6 @@ pub fn ledger_id(identity: &impl ReadableTable<&'static str, [u8; 32]>) -> Resul
 pub fn current_id(identity: &impl ReadableTable<&'static str, [u8; 32]>) -> Result<Nonce, Fail> {
     let adopted = identity.get(ADOPTED_ID)?.map(|id| Nonce::from_bytes(id.value()));
     adopted.map_or_else(|| ledger_id(identity), Ok)
-}
-
-/// Notes that the tables need a build of this format or a later one.
-pub fn raise_format(meta: &mut RecordingTable<'_, &'static str, u64>, format: u64) -> Result<(), Fail> {
-    let before = meta.get(META_FORMAT)?.map_or(0, |value| value.value());
-    if before < format {
-        meta.insert(META_FORMAT, format)?;
-    }
-    Ok(())
 }
 
 /// Encodes a record as JSON.
