@@ -99,6 +99,7 @@ impl Coordinator {
         let epoch = ledger.next_coordinator_epoch()?;
         let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, ledger.id()?, epoch);
+        cluster.copied = ledger.copied().map(Into::into);
         let now = Instant::now();
         // Whether or not the ledger has jobs: an old copy may have none. The first coordinator of a ledger does not wait:
         // no worker has seen one before. Where the ledger is a copy from before its first start, its jobs draw nonces of

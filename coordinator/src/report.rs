@@ -11,7 +11,8 @@ use crate::cluster::no_job;
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// Returns the report. Its cost is that of the plan's whole run on the current branch, together with all rows that
+    /// Returns the report. `ledger_doubt` says why the ledger is known to be a copy or an old one, whose ε may be too low.
+    /// Its cost is that of the plan's whole run on the current branch, together with all rows that
     /// earlier branches released and the job then left. `permit` is the caller's share of its reports at once, held
     /// until the work is done.
     pub async fn report(&self, job: JobId, delta: f64, permit: Option<Reservation>) -> Result<Value> {
@@ -40,7 +41,9 @@ impl Coordinator {
             privacy(&plan_toml, delta, &on_branches)
         });
         let cost = cost.await.map_err(ServiceError::internal)??;
+        let doubt = self.cluster().ledger_doubt(&job);
         let mut report = json!({
+            "ledger_doubt": doubt.map(|doubt| doubt.to_string()),
             "job": record.job,
             "state": record.state,
             "mechanism": record.mechanism,

@@ -7,10 +7,11 @@ use anyhow::Context;
 use client::Connections;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream};
-use ledger::Ledger;
+use ledger::{AnchorPlace, Ledger};
 use metrics::gauge;
 use node::process::readiness::Readiness;
 use node::process::ready_file::ReadyFile;
+use node::process::rng;
 use node::process::shutdown::drain;
 use node::security::ServerSecurity;
 use node::telemetry::build_info::record_build_info;
@@ -163,5 +164,8 @@ fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> 
 
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {
     create_data_dir(folder)?;
-    Ok(Ledger::open(&ledger_file(folder))?)
+    let path = ledger_file(folder);
+    let ledger = Ledger::open(&path)?;
+    ledger.take_up(&AnchorPlace::of_ledger(&path), rng::nonce()?)?;
+    Ok(ledger)
 }

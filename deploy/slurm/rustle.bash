@@ -30,7 +30,7 @@ open_run() {
     [[ -r $plan ]] || fail "$plan is missing"
     ledger=$RUSTLE_RUN/ledger.redb
     [[ -e $ledger ]] || fail "$ledger is missing. Of a new run: rustle ledger init --file $ledger. If there was one, restore it from" \
-        "a copy that is not older than the last released row"
+        "a copy that is not older than the last released row, and adopt that: rustle ledger adopt --file $ledger"
     if [[ -z ${RUSTLE_KEY_FILE:-}${RUSTLE_KEY_COMMAND:-} ]]; then
         export RUSTLE_KEY_FILE=$RUSTLE_RUN/job.key
     fi

@@ -59,6 +59,15 @@ pub enum LedgerError {
     /// A new ledger was to be begun where one exists.
     #[error("{} exists already: a ledger is begun once. Start on it as it is, or name another place", path.display())]
     Begun { path: PathBuf },
+    /// The file is a copy, or an older copy was put in its place. Nothing was changed.
+    #[error(
+        "ledger {} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds nothing. \
+         Go on with the original where there is one. Where this one is to go on, adopt it: `rustle ledger adopt`, or \
+         connect(…, adopt=True), opens a branch with fresh noise in every running job. What the other one released since is \
+         in no account of this one",
+        path.display()
+    )]
+    Copied { path: PathBuf, found: String, witness: String },
     /// Another process has the file open.
     #[error("ledger {} is held by another process; one coordinator at a time may open it", path.display())]
     Locked { path: PathBuf },
@@ -123,6 +132,9 @@ impl From<LedgerError> for ServiceError {
             }
             LedgerError::Behind { job, known, witness, seen } => {
                 Self::LedgerBehind { job, known, witness, seen }
+            }
+            LedgerError::Copied { path, found, witness } => {
+                Self::LedgerCopied { ledger: path.display().to_string(), found, witness }
             }
             LedgerError::CursorMismatch { what, expected, actual } => {
                 Self::CursorMismatch { what: what.into(), expected, actual }

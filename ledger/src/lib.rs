@@ -14,6 +14,7 @@
 //! * `store`: transactions, group commit, beginning and opening a file; `store::backend` is the interface to storage.
 //! * `etcd` (feature `etcd`): the ledger in etcd, and the election of its leader.
 //! * `wire`: JSON of changes and records, as they are in etcd.
+//! * `copies`: copies of a ledger, which are found by anchors outside of it.
 //! * `data_set`: records of data sets and charges.
 //! * `record`, `error`, `report`: records of jobs and shards, errors, and the report of what was released.
 //!
@@ -65,6 +66,7 @@
 #![deny(missing_docs)]
 
 mod chain;
+mod copies;
 mod data_set;
 mod error;
 #[cfg(feature = "etcd")]
@@ -81,6 +83,7 @@ pub mod wire;
 
 use std::{path::Path, sync::Arc};
 
+use copies::Guard;
 use proto::Nonce;
 use rules::bindings::{self, Refusals};
 use store::{Store, group_commit::GroupCommit, open};
@@ -90,6 +93,7 @@ pub use chain::{
     data_set_event::DataSetEvent,
     event::{BoundRow, Event},
 };
+pub use copies::AnchorPlace;
 pub use data_set::{Charge, ChargeState, ChargedJob, DataSetRecord, DataSetState, Recharge, Reservation};
 pub use error::LedgerError;
 pub use record::{BindOutcome, BindingSummary, Created, JobRecord, JobState, ShardRecord};
@@ -109,6 +113,7 @@ pub struct Ledger {
     store: Arc<Store>,
     refusals: Refusals,
     group_commit: Arc<GroupCommit<bindings::Request, BindOutcome>>,
+    copies: Guard,
 }
 
 impl Ledger {
@@ -133,6 +138,7 @@ impl Ledger {
             store: Arc::new(open::open(path)?),
             refusals: Default::default(),
             group_commit: Arc::default(),
+            copies: Guard::default(),
         })
     }
 
@@ -143,6 +149,7 @@ impl Ledger {
             store: Arc::new(open::open_on(disk, path, new)?),
             refusals: Default::default(),
             group_commit: Arc::default(),
+            copies: Guard::default(),
         })
     }
 }

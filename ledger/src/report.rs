@@ -19,6 +19,7 @@ impl Ledger {
         let branches: Vec<_> = self.released(job)?.iter().map(branch).collect();
         Ok(json!({
             "job": record.job,
+            "ledger_doubt": self.copied().map(|copied| copied.to_string()),
             "state": record.state,
             "dimension": record.dimension,
             "noise_id": record.noise_id().to_string(),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use fail::FailScenario;
-use ledger::{Ledger, LedgerError};
+use ledger::{AnchorPlace, Ledger, LedgerError};
 use proto::Nonce;
 
 const ID: Nonce = Nonce::from_bytes([7; 32]);
@@ -61,6 +61,36 @@ fn a_ledger_whose_folder_cant_be_synced_is_neither_begun_nor_opened() {
             Ledger::init(&path, ID).unwrap();
         }
         Ledger::open(&path).unwrap();
+    }
+    scenario.teardown();
+}
+
+/// The anchor announces an opening that the ledger has or has not: whatever of the two happened raises no alarm.
+#[test]
+fn an_opening_that_fails_between_anchor_and_ledger_raises_no_alarm() {
+    let scenario = FailScenario::setup();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.redb");
+    let place = AnchorPlace::of_ledger(&path);
+    Ledger::init(&path, ID).unwrap();
+    let mut opening = 0;
+    let mut take_up = || {
+        opening += 1;
+        let ledger = Ledger::open(&path).unwrap();
+        ledger.take_up(&place, Nonce::from_bytes([opening; 32])).map(|()| ledger.copied().is_some())
+    };
+    for _ in 0..2 {
+        for step in ["begin", "before_commit", "after_commit"] {
+            fail::cfg(format!("ledger::take_up::{step}"), "1*return").unwrap();
+            take_up().expect_err(step);
+            fail::remove(format!("ledger::take_up::{step}"));
+            assert!(!take_up().unwrap(), "an alarm after {step}");
+        }
+        // Several in a row.
+        fail::cfg("ledger::take_up::after_commit", "2*return").unwrap();
+        (0..2).for_each(|_| drop(take_up().unwrap_err()));
+        fail::remove("ledger::take_up::after_commit");
+        assert!(!take_up().unwrap(), "an alarm after two");
     }
     scenario.teardown();
 }

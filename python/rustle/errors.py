@@ -82,6 +82,11 @@ class LedgerBehind(RustleError):
     """The ledger knows less than was released: it may be an old copy. Nothing is bound until that is cleared."""
 
 
+class LedgerCopied(RustleError):
+    """The ledger is a copy, or an older copy in its place. It can be read, and binds nothing; ``connect(…, adopt=True)``
+    continues with fresh noise."""
+
+
 class LedgerMissing(RustleError):
     """The folder has a key and no ledger: what the lost one released is not known, and no new one is begun in silence."""
 
@@ -161,6 +166,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "key": AccessDenied,
     "layout": LayoutMismatch,
     "ledger_behind": LedgerBehind,
+    "ledger_copied": LedgerCopied,
     "ledger_missing": LedgerMissing,
     "locked": Locked,
     "mixes_examples": MixesExamples,

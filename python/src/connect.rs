@@ -28,9 +28,17 @@ const OUTSIDE: [&str; 5] = ["job", "tls_dir", "token_file", "insecure", "timeout
 
 /// Opens a session. See `rustle.connect` for the URLs.
 #[pyfunction]
-pub fn connect(py: Python<'_>, url: &str) -> Result<Session> {
+#[pyo3(signature = (url, adopt=false))]
+pub fn connect(py: Python<'_>, url: &str, adopt: bool) -> Result<Session> {
     let target = Target::parse(url)?;
-    py.detach(|| Session::open(target.open()?))
+    if adopt && target.scheme != "inproc" {
+        return Err(Refused::invalid(
+            "adopt",
+            "True",
+            "False for a cluster, whose coordinator is stopped and its ledger adopted by `rustle ledger adopt`",
+        ));
+    }
+    py.detach(|| Session::open(target.open(adopt)?))
 }
 
 struct Target {
@@ -65,7 +73,7 @@ impl Target {
         Ok(Self { scheme: scheme.to_owned(), rest: rest.to_owned(), settings: Settings(settings) })
     }
 
-    fn open(self) -> Result<Arc<dyn Engine>> {
+    fn open(self, adopt: bool) -> Result<Arc<dyn Engine>> {
         let job = self.settings.parsed("job", "a job's name")?.unwrap_or(JobId::new("default")?);
         if self.scheme == "inproc" {
             return Ok(Arc::new(InProcess::open(in_process::Options {
@@ -75,6 +83,7 @@ impl Target {
                 dimension: self.settings.parsed("dimension", "a number of coordinates")?,
                 key_file: self.settings.path("key_file"),
                 threads: self.settings.parsed("threads", "a number of threads")?,
+                adopt,
             })?));
         }
         let seconds = self.settings.parsed("timeout", "seconds")?.unwrap_or(60.0);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ledger::{JobCursor, JobRecord, Ledger};
+use ledger::{AnchorPlace, JobCursor, JobRecord, Ledger};
 use node::process::rng;
 use noise_kernel::grid::{GridGenerator, GridMechanism};
 use noise_kernel::{Generator, History, JobKey, NoiseContext, Rounds, RowGenerator, Stream};
@@ -13,6 +13,7 @@ use plan::grid::{Grid, GridPlan};
 use plan::{Coefficients, Plan};
 use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use release::adoption;
 use release::binding::bind;
 use release::branches;
 
@@ -46,6 +47,8 @@ pub struct Options {
     pub key_file: Option<PathBuf>,
     /// Threads that produce rows; `None` for one per processor.
     pub threads: Option<usize>,
+    /// Whether a copy of a ledger is adopted, and continues with fresh noise.
+    pub adopt: bool,
 }
 
 /// The numbers that rows are made with.
@@ -84,7 +87,7 @@ impl InProcess {
     /// # Errors
     /// A plan, key or ledger that cannot be used, or a job of another definition.
     pub fn open(options: Options) -> Result<Self> {
-        let Options { folder, plan, job, dimension, key_file, threads } = options;
+        let Options { folder, plan, job, dimension, key_file, threads, adopt } = options;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
         let dimension = release::job::dimension(dimension, &plan)?;
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
@@ -92,7 +95,9 @@ impl InProcess {
         let rows = Numbers::of(&plan)?;
         // Before the key, which would be a trace of an earlier ledger.
         let ledger = run_folder::open_ledger(&folder, nonce()?)?;
-        let key = run_folder::key(&folder, key_file, &job, &ledger)?;
+        let key = run_folder::key(&folder, key_file.as_deref(), &job, &ledger)?;
+        let key_path = run_folder::key_path(&folder, key_file.as_deref());
+        let ledger = taken_up(ledger, &AnchorPlace::of_key(&key_path, &key.commitment()), adopt)?;
         let plan_toml = plan.to_toml_string()?;
         let definition =
             release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1, nonce()?)?;
@@ -261,6 +266,15 @@ impl Engine for InProcess {
     fn report(&self, _stop: Stop) -> Result<String> {
         Ok(self.ledger.report(&self.job.name)?.to_string())
     }
+}
+
+/// Takes the ledger up, and adopts it where it is a copy that is to go on.
+fn taken_up(ledger: Ledger, place: &AnchorPlace, adopt: bool) -> Result<Ledger> {
+    ledger.take_up(place, nonce()?)?;
+    if adopt && ledger.copied().is_some() {
+        return Ok(adoption::adopt(&ledger, place, nonce)?.0);
+    }
+    Ok(ledger)
 }
 
 fn nonce() -> Result<Nonce> {

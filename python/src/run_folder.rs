@@ -52,21 +52,20 @@ pub fn open_ledger(folder: &Path, new: Nonce) -> Result<Ledger> {
 ///
 /// # Errors
 /// A key file that cannot be read or created, and a missing one with whose key the job was created.
-pub fn key(folder: &Path, file: Option<PathBuf>, job: &JobId, ledger: &Ledger) -> Result<JobKey> {
-    let path = match file {
-        Some(path) => path,
-        None => {
-            let path = folder.join(KEY);
-            if !path.exists() {
-                check_new(job, ledger, &path)?;
-                let not_drawn = |error| Refused::Here("key", format!("key file {}: {error}", path.display()));
-                draw_key(&path).map_err(not_drawn)?;
-            }
-            path
-        }
-    };
+pub fn key(folder: &Path, file: Option<&Path>, job: &JobId, ledger: &Ledger) -> Result<JobKey> {
+    let path = key_path(folder, file);
+    if file.is_none() && !path.exists() {
+        check_new(job, ledger, &path)?;
+        let not_drawn = |error| Refused::Here("key", format!("key file {}: {error}", path.display()));
+        draw_key(&path).map_err(not_drawn)?;
+    }
     let secret = read_key_file(&path).map_err(|error| Refused::Here("key", error.to_string()))?;
     Ok(JobKey::from_bytes(secret.expose_secret())?)
+}
+
+/// Returns the file of the key.
+pub fn key_path(folder: &Path, file: Option<&Path>) -> PathBuf {
+    file.map_or_else(|| folder.join(KEY), Path::to_owned)
 }
 
 /// Refuses a job that the ledger has: a new key would not be the one that it was created with, and would take its place.

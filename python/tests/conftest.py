@@ -46,7 +46,7 @@ def folder(tmp_path, plan):
 def prepared(folder, plan):
     """A folder whose noise is that of every other one with this plan, so that a test knows it.
 
-    No other program may have such folders: they are copies of one ledger, with its nonces.
+    No other program may have such folders: they are copies of one ledger, with its nonces, from before anything took it up.
     """
     own = Path(BEGUN.name) / "plan.toml"
     plan.save(own)
@@ -61,8 +61,8 @@ def begun(plan):
         key = write_key(Path(BEGUN.name) / "job.key")
         folder.mkdir()
         (folder / "plan.toml").write_bytes(plan)
-        # A key in the folder would be taken for a trace of an earlier ledger.
-        rustle.connect(f"inproc://{folder}?key_file={key}").close()
+        words = [BINARY.with_name("begin-job"), folder / "ledger.redb", folder / "plan.toml", key]
+        subprocess.run([*map(str, words)], check=True)
         write_key(folder / "job.key")
     return folder
 

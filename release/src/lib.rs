@@ -7,6 +7,7 @@
 //!
 //! # Layout
 //!
+//! * [`adoption`]: a copy of a ledger that continues as a ledger of its own.
 //! * [`job`]: what a job's record and first shards are made of: plan, dimension, key commitment.
 //! * [`binding`]: rows bound to commitments, never below what was seen elsewhere.
 //! * [`watermarks`]: what workers and ranks remember of earlier releases, compared with the ledger.
@@ -52,6 +53,7 @@
 //! ```
 #![deny(missing_docs)]
 
+pub mod adoption;
 pub mod authority;
 pub mod binding;
 pub mod branches;

@@ -19,6 +19,9 @@ pub struct Job {
     pub key_commitment: String,
     /// The number of rows requested under another commitment than they are bound to, since the coordinator started.
     pub bindings_refused: u64,
+    /// Why the ledger is taken for a copy or an old one, which may lack released rows: then the figures may be too low.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger_doubt: Option<String>,
 }
 
 /// The part of the coordinator's answer that statements need; further fields are ignored.
@@ -30,6 +33,8 @@ struct Answer {
     key_commitment: String,
     #[serde(default)]
     bindings_refused: u64,
+    #[serde(default)]
+    ledger_doubt: Option<String>,
     plan_digest: String,
     plan_toml: String,
     released: ReleasedRows,
@@ -49,7 +54,9 @@ impl Job {
             let text = format!("plan_digest is {}; its plan_toml has {digest}", answer.plan_digest);
             return Err(ReportError::Job(text));
         }
-        let Answer { job, state, dimension, key_commitment, bindings_refused, released, .. } = answer;
-        Ok((Self { job, state, dimension, key_commitment, bindings_refused }, plan, released))
+        let Answer {
+            job, state, dimension, key_commitment, bindings_refused, ledger_doubt, released, ..
+        } = answer;
+        Ok((Self { job, state, dimension, key_commitment, bindings_refused, ledger_doubt }, plan, released))
     }
 }

@@ -94,6 +94,26 @@ fn a_ledger_is_begun_once() {
 }
 
 #[test]
+fn a_ledger_is_adopted_under_a_new_id() {
+    let bench = Bench::new();
+    let begun = bench.json("ledger init --data-dir data");
+    let adopted = bench.json("ledger adopt --data-dir data");
+    assert_eq!(
+        (adopted["ledger"].as_str(), adopted["adopted"].as_str()),
+        (Some("data/ledger.redb"), Some(""))
+    );
+    assert_ne!(adopted["ledger_id"], begun["ledger_id"]);
+    // Of a run in a Python process: the anchor is beside the key.
+    bench.json("ledger init --file run/ledger.redb");
+    bench.json("key new --out run/job.key");
+    let adopted = bench.json("ledger adopt --file run/ledger.redb");
+    let id = adopted["ledger_id"].as_str().unwrap();
+    assert!(bench.path(&format!("run/job.key.anchor-{}", &id[..16])).exists());
+    bench.refused("ledger adopt --data-dir none", 1, &["there is no ledger at none/ledger.redb"]);
+    bench.refused("ledger adopt --key-file run/job.key", 2, &["--file"]);
+}
+
+#[test]
 fn plans_are_created_and_printed() {
     let bench = Bench::new();
     let made = bench.json(

@@ -6,6 +6,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    time::Duration,
 };
 
 use rustle::cluster::{ClusterOptions, LocalCluster};
@@ -115,6 +116,64 @@ fn a_lost_ledger_is_begun_on_request_alone_and_then_has_noise_of_its_own() {
     assert_eq!(checked.kind(), "cursor_mismatch", "{checked}");
     let resumed = cluster.runtime.block_on(jobs.resume(&job, cursor, false)).unwrap_err();
     assert_eq!(resumed.kind(), "cursor_mismatch", "{resumed}");
+}
+
+/// Copies the files and folders in `from`, as `cp -r` does.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        let target = to.join(entry.file_name());
+        if kind.is_dir() {
+            copy(&entry.path(), &target);
+        } else if kind.is_file() {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_copied_cluster_binds_nothing_until_it_is_adopted_and_then_has_noise_of_its_own() {
+    let [original, folder] = [(), ()].map(|()| TempDir::new().unwrap());
+    let job = job("same");
+    let plan = &plans()[3];
+    let cluster = start_in(original.path());
+    cluster.create(&job, plan, DIMENSION, 1).unwrap();
+    cluster.fetch(&job, 0..3, 0..DIMENSION).unwrap();
+    drop(cluster);
+    copy(original.path(), folder.path());
+    let cluster = start_in(original.path());
+    let first = cluster.fetch(&job, 3..5, 0..DIMENSION).unwrap();
+    drop(cluster);
+
+    let cluster = start_in(folder.path());
+    let refused = cluster.fetch(&job, 3..5, 0..DIMENSION).unwrap_err();
+    assert_eq!(refused.kind(), "ledger_copied", "{refused}");
+    assert!(refused.to_string().contains("another file (inode"), "{refused}");
+    assert_eq!(cluster.noise_id(&job).lineage.branch(), 0);
+    let status = cluster.runtime.block_on(cluster.client.jobs().status()).unwrap();
+    assert!(status.contains(r#""kind":"ledger_copied""#), "{status}");
+    let report = cluster.runtime.block_on(cluster.client.jobs().report(&job, 1e-6)).unwrap();
+    assert!(report.contains(r#""ledger_doubt":"ledger "#), "{report}");
+    drop(cluster);
+    let data = folder.path().join("coordinator");
+    let adopted = run(&["ledger", "adopt", "--data-dir", data.to_str().unwrap(), "--format", "json"]);
+    let said = String::from_utf8_lossy(&adopted.stdout);
+    assert!(adopted.status.success() && said.contains("same: branch 1 from row 3"), "{adopted:?}");
+
+    // What the copied worker remembers is of another ledger, and raises no alarm.
+    let cluster = start_in(folder.path());
+    let noise_id = cluster.noise_id(&job);
+    assert_eq!(noise_id.lineage.branch(), 1);
+    let texts = ["a", "b"].map(str::to_owned).to_vec();
+    let patience = Duration::from_secs(20);
+    let second = cluster.fetch_on(&cluster.client, 1, &job, 3..5, 0..DIMENSION, texts, patience).unwrap();
+    assert_same_bits(&second, &cluster.expected(&job, plan, 3..5, 0..DIMENSION));
+    assert_nothing_in_common(&first, &second);
+    drop(cluster);
+    let cluster = start_in(original.path());
+    cluster.fetch(&job, 5..6, 0..DIMENSION).expect("the original continues");
 }
 
 #[test]

@@ -31,6 +31,11 @@ impl Cluster {
         self.refusal_by_epoch(job.as_str()).or_else(|| self.contradictions.jobs.get(job).cloned())
     }
 
+    /// Returns why the ledger may lack rows of the job that were released; `None` where nothing says so.
+    pub fn ledger_doubt(&self, job: &JobId) -> Option<ServiceError> {
+        self.copied.clone().or_else(|| self.refusal(job))
+    }
+
     fn refusal_by_epoch(&self, job: &str) -> Option<ServiceError> {
         let (worker, epoch) = self.contradictions.epoch.as_ref()?;
         Some(ServiceError::LedgerBehind {

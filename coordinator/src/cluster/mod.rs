@@ -54,6 +54,8 @@ const PREPARATIONS_PER_EPOCH: u64 = 1 << 32;
 /// Members, jobs, and the indexes and rules over them.
 #[derive(Debug)]
 pub struct Cluster {
+    /// Why the ledger, which binds nothing then, is taken for a copy.
+    pub copied: Option<ServiceError>,
     pub members: Membership,
     pub stragglers: Stragglers,
     cooldowns: Cooldowns,
@@ -76,6 +78,7 @@ impl Cluster {
     /// Creates an empty cluster on a ledger.
     pub fn new(lease_ttl: Duration, ledger: Nonce, coordinator_epoch: u64) -> Self {
         Self {
+            copied: None,
             members: Membership::new(lease_ttl),
             stragglers: Stragglers::default(),
             cooldowns: Cooldowns::default(),

@@ -32,6 +32,7 @@ const DISK_FULL_BYTES: u64 = 100 << 20;
 /// Returns the problems of workers, shards and ledger.
 pub fn problems_of_cluster(cluster: &Cluster, now: Instant) -> Vec<Problem> {
     let mut problems = Vec::new();
+    problems.extend(copied(cluster));
     problems.extend(no_worker(cluster, now));
     problems.extend(cluster.jobs().filter_map(|view| not_served(cluster, now, view)));
     problems.extend(
@@ -43,6 +44,13 @@ pub fn problems_of_cluster(cluster: &Cluster, now: Instant) -> Vec<Problem> {
         cluster.members.absences().all().filter_map(|(worker, absence)| absent(now, worker, absence));
     problems.extend(absent.take(MAX_OF_A_KIND));
     problems
+}
+
+fn copied(cluster: &Cluster) -> Option<Problem> {
+    let next_step = "stop this coordinator; go on with the original ledger, or adopt this one: rustle ledger adopt --data-dir DIR \
+                     (docs/operations.md, Disaster)";
+    let what = cluster.copied.as_ref()?.to_string();
+    Some(Problem::new(Severity::Critical, "ledger_copied", what, next_step))
 }
 
 fn no_worker(cluster: &Cluster, now: Instant) -> Option<Problem> {

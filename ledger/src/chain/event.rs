@@ -88,6 +88,11 @@ pub enum Event {
         /// The checkpoint's number.
         id: u64,
     },
+    /// The ledger, which is a copy of another one, continues by itself from here.
+    Adopted {
+        /// The id that the ledger has from then on.
+        ledger: Nonce,
+    },
 }
 
 impl Event {

@@ -78,6 +78,7 @@ fn append_to(transaction: &RecordingTransaction<'_>, chain: &str, event: &[u8]) 
     let stored = [&next.hash[..], event].concat();
     transaction.open_table(ENTRIES)?.insert((chain, head.entries), stored.as_slice())?;
     heads.insert(chain, (next.entries, next.hash))?;
+    transaction.entry_added();
     Ok(())
 }
 

@@ -78,6 +78,8 @@ impl ReplayedJob {
             Event::CheckpointRemoved { id } => {
                 self.checkpoints.remove(&id);
             }
+            // The branch that it came with is an event of its own.
+            Event::Adopted { .. } => {}
         }
         Ok(())
     }

@@ -27,11 +27,11 @@ pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
         Ok(db.begin_read()?.open_table(META)?.get(META_FORMAT)?.map(|value| value.value()))
     };
     match read().map_err(|error| damaged(path, error.to_string()))? {
-        Some(tables::FORMAT | tables::FORMAT_WITH_DATA_SETS) => Ok(()),
+        Some(tables::FORMAT..=tables::FORMAT_WITH_ADOPTION) => Ok(()),
         found => Err(LedgerError::Format {
             path: path.to_owned(),
             found: found.unwrap_or(0),
-            supported: tables::FORMAT_WITH_DATA_SETS,
+            supported: tables::FORMAT_WITH_ADOPTION,
         }),
     }
 }

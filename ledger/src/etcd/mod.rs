@@ -50,6 +50,7 @@ impl Ledger {
             store: Arc::new(Store::new(db, journal, path)),
             refusals: Default::default(),
             group_commit: Arc::default(),
+            copies: Default::default(),
         })
     }
 }

@@ -43,6 +43,7 @@ impl Ledger {
     ) -> Result<BindOutcome> {
         let request = Request { job: job.clone(), branch, rows, commitments: commitments.into() };
         request.check()?;
+        self.copies.check()?;
         let bound = self.bind_checked(request);
         if let Err(LedgerError::AlreadyBound { .. }) = &bound {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);

@@ -68,6 +68,7 @@ impl Ledger {
         recharge: Option<&Recharge>,
     ) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
+        self.copies.check()?;
         self.store.write("open_branch", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
             let mut record = jobs_table::existing(&jobs, job)?;

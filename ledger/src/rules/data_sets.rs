@@ -3,7 +3,7 @@
 use proto::{DataSetId, JobId, model::PrivacyBudget};
 use redb::{ReadTransaction, ReadableTable};
 
-use super::charges;
+use super::{charges, format};
 use crate::{
     Created, Head, JobRecord, Ledger, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
@@ -11,7 +11,7 @@ use crate::{
     error::Fail,
     store::Outcome,
     tables::{
-        self, CHARGES, CURSORS, DATA_SETS, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS, META, META_FORMAT,
+        self, CHARGES, CURSORS, DATA_SETS, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS,
         branch_cursor::rows_bound,
         data_sets_table::{charge_of, existing, find},
         jobs_table,
@@ -30,8 +30,9 @@ impl Ledger {
                 same_definition(&existing, record)?;
                 return Ok(Outcome::Nothing(Created::Existing));
             }
+            self.copies.check()?;
             data_sets.insert(record.data_set.as_str(), tables::encode(record)?.as_slice())?;
-            transaction.open_table(META)?.insert(META_FORMAT, FORMAT_WITH_DATA_SETS)?;
+            format::raise(transaction, FORMAT_WITH_DATA_SETS)?;
             let DataSetRecord { unit, neighbouring, budget, .. } = *record;
             let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
             let event = DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget };
@@ -52,6 +53,7 @@ impl Ledger {
             if record.budget == budget {
                 return Ok(Outcome::Nothing(()));
             }
+            self.copies.check()?;
             record.budget = budget;
             data_sets.insert(data_set.as_str(), tables::encode(&record)?.as_slice())?;
             chains::append(transaction, data_set, &DataSetEvent::BudgetGranted { budget })?;

@@ -18,9 +18,9 @@ use crate::{
 use super::{charges, coverage};
 
 impl Ledger {
-    /// Returns the ledger's id: random, and drawn when the ledger was begun.
+    /// Returns the ledger's id: random, and drawn when the ledger was begun, or when a copy of one was adopted.
     pub fn id(&self) -> Result<Nonce> {
-        self.store.read(|transaction| tables::ledger_id(&transaction.open_table(IDENTITY)?))
+        self.store.read(|transaction| tables::current_id(&transaction.open_table(IDENTITY)?))
     }
 
     /// Returns a number above those of all earlier coordinators on this ledger: workers refuse lower ones.
@@ -64,6 +64,7 @@ impl Ledger {
                 charges::check_same(transaction, &job.job, reservation)?;
                 return Ok(Outcome::Nothing(Created::Existing));
             }
+            self.copies.check()?;
             put(&mut jobs, job)?;
             transaction.open_table(PLANS)?.insert(job.job.as_str(), job.plan_toml.as_str())?;
             let mut table = transaction.open_table(SHARDS)?;
@@ -130,6 +131,8 @@ impl Ledger {
             record.state = state;
             put(&mut jobs, &record)?;
             chain::append(transaction, job, &Event::StateChanged { state })?;
+            // A copy may lack rows that were released.
+            let keeps_charge = keeps_charge || self.copied().is_some();
             charges::settle(transaction, job, keeps_charge)?;
             Ok(Outcome::Commit(record))
         })

@@ -7,5 +7,6 @@ mod checkpoint_list;
 pub mod coverage;
 pub mod cursor;
 mod data_sets;
+pub mod format;
 mod jobs;
 mod shards;

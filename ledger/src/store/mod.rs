@@ -5,14 +5,18 @@
 // a file can't lose its leader, and needs no list of changes
 pub mod backend;
 pub mod group_commit;
+pub mod height;
 pub mod open;
 pub mod recording;
 
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
+    path::{Path, PathBuf},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use durable_io::fail_point;
@@ -20,11 +24,13 @@ use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransac
 
 use crate::{LedgerError, error::Fail};
 use backend::{Backend, CommitError};
+use height::Height;
 use recording::RecordingTransaction;
 
-/// The changes that have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
+/// The changes of a service, which have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
 /// `before_commit` or `after_commit` and CHANGE is one of these.
-pub const FAIL_POINTS: [&str; 11] = [
+pub const FAIL_POINTS: [&str; 12] = [
+    "take_up",
     "next_epoch",
     "create_job",
     "set_job_state",
@@ -43,6 +49,8 @@ pub struct Store {
     db: Database,
     backend: Box<dyn Backend>,
     path: PathBuf,
+    /// The height in an anchor outside of the ledger, where there is one.
+    height: OnceLock<Height>,
     /// Set when a commit or the disk failed or the store panicked: the content of the disk is not known.
     stopped: AtomicBool,
 }
@@ -64,7 +72,18 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
 impl Store {
     /// Creates a store. Errors call it `path`.
     pub fn new(db: Database, backend: impl Backend + 'static, path: PathBuf) -> Self {
-        Self { db, backend: Box::new(backend), path, stopped: AtomicBool::new(false) }
+        let height = OnceLock::new();
+        Self { db, backend: Box::new(backend), path, height, stopped: AtomicBool::new(false) }
+    }
+
+    /// Returns the store's path, or what errors call it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps the height in an anchor up to date from now on.
+    pub fn follow(&self, height: Height) {
+        let _ = self.height.set(height);
     }
 
     /// Runs a transaction that reads.
@@ -88,11 +107,15 @@ impl Store {
             let writing = RecordingTransaction::new(&transaction, self.backend.wants_changes());
             match body(&writing) {
                 Ok(Outcome::Commit(value)) => {
+                    let entries = writing.entries();
                     let changes = writing.into_changes();
                     fail_point!("ledger::{what}::before_commit", self.stop("a fail point".to_owned()));
                     self.backend
                         .commit(transaction, &changes)
                         .map_err(|commit_error| self.not_committed(commit_error))?;
+                    if let Some(height) = self.height.get().filter(|_| entries > 0) {
+                        height.raise(entries);
+                    }
                     fail_point!("ledger::{what}::after_commit", self.stop("a fail point".to_owned()));
                     Ok(value)
                 }

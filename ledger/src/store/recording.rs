@@ -1,6 +1,10 @@
 //! A transaction that rules write through: it does what redb's does, and records each change for backends that need it.
 
-use std::{borrow::Borrow, cell::RefCell, ops::RangeBounds};
+use std::{
+    borrow::Borrow,
+    cell::{Cell, RefCell},
+    ops::RangeBounds,
+};
 
 use redb::{
     AccessGuard, Key, Range, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
@@ -13,12 +17,23 @@ use crate::wire::{change::Change, json_codec::Field};
 pub struct RecordingTransaction<'d> {
     transaction: &'d WriteTransaction,
     changes: Option<RefCell<Vec<Change>>>,
+    entries: Cell<u64>,
 }
 
 impl<'d> RecordingTransaction<'d> {
     /// Wraps redb's transaction. Changes are recorded where `records_changes`.
     pub fn new(transaction: &'d WriteTransaction, records_changes: bool) -> Self {
-        Self { transaction, changes: records_changes.then(RefCell::default) }
+        Self { transaction, changes: records_changes.then(RefCell::default), entries: Cell::new(0) }
+    }
+
+    /// Counts an entry that was added to a chain.
+    pub fn entry_added(&self) {
+        self.entries.set(self.entries.get() + 1);
+    }
+
+    /// Returns how many entries were added to chains.
+    pub fn entries(&self) -> u64 {
+        self.entries.get()
     }
 
     /// Opens a table for writing.

@@ -18,9 +18,13 @@ pub const FORMAT: u64 = 3;
 /// A ledger gets it with its first data set.
 pub const FORMAT_WITH_DATA_SETS: u64 = 4;
 
+/// The version of a ledger that was adopted: a build that knows nothing of that can't read the chains. A ledger gets it
+/// when it is.
+pub const FORMAT_WITH_ADOPTION: u64 = 5;
+
 /// Numbers of the ledger itself, by name.
 pub const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-/// The ledger's id, under [`LEDGER_ID`].
+/// The ledger's ids, under [`LEDGER_ID`] and [`ADOPTED_ID`], and where it was taken up. In no chain.
 pub const IDENTITY: TableDefinition<&str, [u8; 32]> = TableDefinition::new("identity");
 /// Job -> its record, without the text of the plan: every `bind` reads the record, and a plan may have megabytes.
 pub const JOBS: TableDefinition<&str, &[u8]> = TableDefinition::new("jobs");
@@ -47,8 +51,12 @@ pub const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("
 
 /// The key of [`FORMAT`].
 pub const META_FORMAT: &str = "format";
-/// The key of the ledger's id.
+/// The key of the id that the ledger was begun with.
 pub const LEDGER_ID: &str = "ledger";
+/// The key of the id that a copy of a ledger was adopted under, which stands for the first one outside of the ledger.
+pub const ADOPTED_ID: &str = "adopted";
+/// The key of what identifies the ledger's file among its copies.
+pub const LEDGER_FILE: &str = "file";
 /// The key of the epoch of the newest coordinator.
 pub const META_EPOCH: &str = "coordinator_epoch";
 
@@ -70,10 +78,16 @@ pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::Tabl
     Ok(())
 }
 
-/// Returns the ledger's id.
+/// Returns the id that the ledger was begun with, which its chains name.
 pub fn ledger_id(identity: &impl ReadableTable<&'static str, [u8; 32]>) -> Result<Nonce, Fail> {
     let id = identity.get(LEDGER_ID)?.map(|id| Nonce::from_bytes(id.value()));
     id.ok_or_else(|| Fail::Record("the ledger has no id".to_owned()))
+}
+
+/// Returns the id that the ledger has outside of it: that of its last adoption, or the first one.
+pub fn current_id(identity: &impl ReadableTable<&'static str, [u8; 32]>) -> Result<Nonce, Fail> {
+    let adopted = identity.get(ADOPTED_ID)?.map(|id| Nonce::from_bytes(id.value()));
+    adopted.map_or_else(|| ledger_id(identity), Ok)
 }
 
 /// Encodes a record as JSON.

@@ -7,6 +7,7 @@ mod binding;
 mod branches;
 mod chain;
 mod checkpoint_list;
+mod copies;
 mod cursor;
 mod damage;
 mod data_sets;

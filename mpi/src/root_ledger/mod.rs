@@ -4,7 +4,7 @@
 pub mod resume;
 
 use checkpoint_store::CheckpointStore;
-use ledger::{Created, JobRecord, Ledger, LedgerError, ShardRecord};
+use ledger::{AnchorPlace, Created, JobRecord, Ledger, LedgerError, ShardRecord};
 use node::process::{rng, runtime::Runtime};
 use noise_kernel::JobKey;
 use plan::Plan;
@@ -34,7 +34,7 @@ pub struct RootLedger {
 impl RootLedger {
     /// Opens the ledger, creates the job or finds it with this definition, and grants all of its shards anew: earlier
     /// owners are fenced off. Fails, and leaves the ledger as it was, where another process holds it, a rank has released
-    /// more than it has, the job has another definition, or the checkpoint store can't be opened.
+    /// more than it has, the ledger is a copy, the job has another definition, or the checkpoint store can't be opened.
     pub fn open(
         args: &MpiArgs,
         plan: &Plan,
@@ -50,6 +50,10 @@ impl RootLedger {
             "" => None,
             url => Some(CheckpointStore::open(url)?),
         };
+        ledger.take_up(&AnchorPlace::of_ledger(&args.ledger), rng::nonce()?)?;
+        if let Some(copied) = ledger.copied() {
+            return Err(copied.into());
+        }
         let plan_toml = plan.to_toml_string()?;
         let commitment = key.commitment();
         let new = define_with_ranges(args.job.clone(), plan, plan_toml, ranges, commitment, rng::nonce()?)?;

@@ -37,7 +37,7 @@ impl ServiceError {
             | NotLeader { .. }
             | Unavailable { .. } => Code::Unavailable,
             ResourceExhausted { .. } => Code::ResourceExhausted,
-            Checkpoint { .. } | LedgerBehind { .. } => Code::DataLoss,
+            Checkpoint { .. } | LedgerBehind { .. } | LedgerCopied { .. } => Code::DataLoss,
             Store { .. } | Internal { .. } => Code::Internal,
         }
     }
@@ -71,6 +71,7 @@ impl ServiceError {
             | AlreadyBound { .. }
             | BranchSuperseded { .. }
             | LedgerBehind { .. }
+            | LedgerCopied { .. }
             | CursorMismatch { .. }
             | NotBound { .. }
             | BudgetExceeded(_)
@@ -115,6 +116,7 @@ impl ServiceError {
             AlreadyBound { .. } => "already_bound",
             BranchSuperseded { .. } => "branch_superseded",
             LedgerBehind { .. } => "ledger_behind",
+            LedgerCopied { .. } => "ledger_copied",
             CursorMismatch { .. } => "cursor_mismatch",
             TokenExpired { .. } => "token_expired",
             StaleEpoch { .. } => "stale_epoch",

@@ -57,6 +57,7 @@ fn one_of_each() -> Vec<ServiceError> {
         AlreadyBound { job: text(), branch: 0, row: 0 },
         BranchSuperseded { job: text(), branch: 0, current: 1, from_row: 0 },
         LedgerBehind { job: text(), known: text(), witness: text(), seen: text() },
+        LedgerCopied { ledger: text(), found: text(), witness: text() },
         CursorMismatch { what: text(), expected: text(), actual: text() },
         TokenExpired { job: text(), row: 0 },
         StaleEpoch { presented: 0, current: 1 },

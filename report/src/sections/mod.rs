@@ -44,7 +44,14 @@ pub fn sections(statement: &Statement) -> Vec<Section> {
 }
 
 fn guarantee(statement: &Statement) -> Vec<Block> {
-    let mut blocks = vec![figures("With all rows of the plan", statement, &statement.figures)];
+    let mut blocks = Vec::new();
+    if let Some(doubt) = statement.job.as_ref().and_then(|job| job.ledger_doubt.as_deref()) {
+        let text = format!(
+            "The figures below may be too low: rows may have been released that this ledger lacks. {doubt}"
+        );
+        blocks.push(Block::point("Not to be relied on", text));
+    }
+    blocks.push(figures("With all rows of the plan", statement, &statement.figures));
     if let Some(other) = &statement.without_sampling {
         blocks.push(figures("The same without relying on sampling", statement, other));
     }

@@ -9,7 +9,7 @@ use super::ClusterOptions;
 /// Begins the cluster's ledger in its folder, unless it has one there or in etcd.
 ///
 /// # Errors
-/// The ledger is missing beside a key or a worker's record: they belong to an earlier ledger, which knows what was
+/// The ledger is missing beside a key, an anchor or a worker's record: they belong to an earlier ledger, which knows what was
 /// released.
 pub fn begin_ledger(options: &ClusterOptions) -> anyhow::Result<()> {
     let folder = options.dir.join("coordinator");
@@ -38,8 +38,11 @@ fn trace_of_earlier(dir: &Path) -> Option<PathBuf> {
     if key.exists() {
         return Some(key);
     }
-    let of_workers = std::fs::read_dir(dir.join("workers")).ok()?;
-    of_workers.flatten().map(|entry| entry.path()).next()
+    let entries = |folder: &str| {
+        std::fs::read_dir(dir.join(folder)).into_iter().flatten().flatten().map(|entry| entry.path())
+    };
+    let anchor = entries("coordinator").find(|path| path.to_string_lossy().contains("ledger.redb.anchor-"));
+    anchor.or_else(|| entries("workers").next())
 }
 
 #[cfg(test)]
@@ -52,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_ledger_that_is_gone_is_not_begun_anew() {
-        for trace in ["job.key", "workers/worker-0/released.log"] {
+        for trace in ["job.key", "workers/worker-0/released.log", "coordinator/ledger.redb.anchor-00"] {
             let folder = tempfile::tempdir().unwrap();
             begun(folder.path()).unwrap();
             begun(folder.path()).unwrap();

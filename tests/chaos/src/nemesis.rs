@@ -194,18 +194,29 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Restores the ledger to an earlier copy, from before the latest rows of the jobs.
+    /// Restores the ledger and its anchor to what they were before the latest rows of the jobs, in the same files, as a snapshot
+    /// of the volume would: workers alone know better.
     fn rollback(&mut self) -> anyhow::Result<String> {
         self.cluster.kill_coordinator();
-        let old = fs::read(self.ledger())?;
+        let old = self.ledger_and_anchor()?;
         let before = self.session.history.rows();
         self.cluster.mend()?;
         while self.session.history.rows() < before + 10 {
             sleep(Duration::from_millis(20));
         }
         self.cluster.kill_coordinator();
-        write(&self.ledger(), &old)?;
+        for (path, bytes) in old {
+            write(&path, &bytes)?;
+        }
         Ok("ledger put back to an earlier moment".into())
+    }
+
+    fn ledger_and_anchor(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+        let names = fs::read_dir(self.environment.data_dir())?.map(|entry| Ok(entry?.path()));
+        let paths = names.collect::<anyhow::Result<Vec<_>>>()?.into_iter().filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ledger.redb"))
+        });
+        paths.map(|path| Ok((path.clone(), fs::read(&path)?))).collect()
     }
 
     /// All pieces and manifests of all jobs, while no worker has its state in memory.

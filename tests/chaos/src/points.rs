@@ -37,7 +37,7 @@ pub struct Point {
 /// Of the ledger, beside those of [`ledger::FAIL_POINTS`] that are changes.
 const CREATION: [&str; 3] = ["begin", "before_link", "after_link"];
 
-const OTHERS: [(&str, Role, Trigger); 18] = [
+const OTHERS: [(&str, Role, Trigger); 20] = [
     ("checkpoint::piece::begin", Role::Worker, Trigger::Checkpoint),
     ("checkpoint::piece::part", Role::Worker, Trigger::Checkpoint),
     ("checkpoint::piece::finish", Role::Worker, Trigger::Checkpoint),
@@ -55,6 +55,8 @@ const OTHERS: [(&str, Role, Trigger); 18] = [
     ("released::reopen::cut", Role::Worker, Trigger::Reopening),
     ("released::reopen::written", Role::Worker, Trigger::Reopening),
     ("released::reopen::end", Role::Worker, Trigger::Reopening),
+    ("ledger::anchor::noted", Role::Coordinator, Trigger::Start),
+    ("ledger::anchor::known", Role::Coordinator, Trigger::Start),
     (FOLDER, Role::Coordinator, Trigger::FirstStart),
 ];
 
@@ -82,7 +84,7 @@ pub fn all() -> Vec<Point> {
 
 fn way_to(change: &str) -> Trigger {
     match change {
-        "next_epoch" => Trigger::Start,
+        "take_up" | "next_epoch" => Trigger::Start,
         "create_job" | "set_job_state" => Trigger::Job,
         "set_owners" => Trigger::Loss,
         "replace_shards" => Trigger::Reshard,
