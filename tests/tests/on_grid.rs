@@ -146,7 +146,8 @@ fn rows_are_never_handed_out_as_floats() {
         assert!(matches!(error, ServiceError::GridRowsAreIntegers { .. }), "{error}");
         assert!(error.to_string().contains("i32") && !error.retry_safe(), "{error}");
     };
-    let (mut floats, mut halves) = (vec![0f32; DIMENSION as usize], vec![0u16; DIMENSION as usize]);
+    let mut floats = vec![0f32; DIMENSION as usize];
+    let mut halves = vec![0u16; DIMENSION as usize];
     let client = &cluster.client;
     is_refused(cluster.runtime.block_on(client.fetch(asked()).into_slice(&mut floats)));
     is_refused(cluster.runtime.block_on(client.fetch(asked()).into_bf16(&mut halves)));
