@@ -83,7 +83,7 @@ use std::{path::Path, sync::Arc};
 
 use proto::Nonce;
 use rules::bindings::{self, Refusals};
-use store::{Store, group_commit::GroupCommit, open};
+use store::{Store, backup, group_commit::GroupCommit, open};
 
 pub use chain::{
     Entry, Head,
@@ -134,6 +134,16 @@ impl Ledger {
             refusals: Default::default(),
             group_commit: Arc::default(),
         })
+    }
+
+    /// Returns a copy of the ledger file at `path` as of some moment of this call, checked as [`Ledger::open`] checks it. The file
+    /// may be open and written meanwhile, by this process or another one.
+    ///
+    /// # Errors
+    /// [`LedgerError::Missing`]; [`LedgerError::Damaged`] where no reading of many was whole; [`LedgerError::Format`],
+    /// [`LedgerError::Io`].
+    pub fn backup(path: &Path) -> Result<Vec<u8>> {
+        backup::backup(path)
     }
 
     /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call
