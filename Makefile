@@ -19,7 +19,7 @@ WORKSPACE := --release --workspace --locked --features $(FEATURES)
 MPI := --release --locked --package rustle-mpi --features mpi
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
+.PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
 .PHONY: chaos ends failover slow-link mixed-builds fuzz asan miri mutants
@@ -86,6 +86,10 @@ test-kills: build ## every Python adapter's training, killed anywhere and gone o
 test-deploy: build ## a real Prometheus and a real browser on a cluster under load; every query, every alert
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	@$(STAGE) deploy cargo nextest run $(WORKSPACE) -E 'binary(deploy)'
+
+screenshots: build docs ## the status page, the report and the site as a screen and a phone show them, light and dark, in target/screenshots
+	@$(STAGE) deploy-setup tests/setup/deploy.sh
+	@python3 tests/docs/screenshots.py $(CARGO_TARGET_DIR)/screenshots $(CARGO_TARGET_DIR)/docs/site
 
 mpi-program: build
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)

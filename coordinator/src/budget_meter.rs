@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use ledger::Head;
 use proto::DataSetId;
 use release::budget::Odometer;
+use serde_json::{Value, json};
 
 use crate::metric_definitions as metric;
 
@@ -38,6 +39,23 @@ impl BudgetMeter {
     /// Keeps a reading.
     pub fn record(&self, data_set: DataSetId, reading: BudgetReading) {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).insert(data_set, reading);
+    }
+
+    /// Returns the budgets of all data sets as the status shows them.
+    pub fn to_json(&self) -> Value {
+        let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let budget = |(data_set, reading): (&DataSetId, &BudgetReading)| {
+            let BudgetReading { epsilon, delta, odometer, .. } = reading;
+            json!({
+                "data_set": data_set,
+                "delta": delta,
+                "epsilon_budget": epsilon,
+                "epsilon_spent": odometer.spent,
+                "epsilon_reserved": odometer.reserved,
+                "epsilon_left": odometer.left,
+            })
+        };
+        readings.iter().map(budget).collect()
     }
 
     /// Returns the metrics of all data sets, in Prometheus' text format.

@@ -16,7 +16,8 @@ use node::process::runtime::spawn;
 use node::process::shutdown::drain;
 use node::security::ServerSecurity;
 use node::telemetry::build_info::record_build_info;
-use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
+use node::telemetry::live_page::Text;
+use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport};
 use node::telemetry::recorder::install_recorder;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,6 +30,7 @@ use crate::coordinator::Coordinator;
 use crate::data_dir::check_data_dir;
 use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
 use crate::metric_definitions::{EPOCH, describe_metrics};
+use crate::status_page;
 
 /// The time that the standby server may take to end its connections before this coordinator leads.
 const STANDBY_DRAIN_DEADLINE: Duration = Duration::from_secs(1);
@@ -75,6 +77,11 @@ impl Current {
         Arc::new(move || current.get().map_or_else(|| otherwise.to_owned(), |coordinator| text(&coordinator)))
     }
 }
+
+/// What the status page shows while another coordinator leads.
+const STANDING_BY: &str = "<h1>Rustle <span class=\"badge warn\">stands by</span></h1>\n\
+    <p class=\"quiet\">Another coordinator leads, or none does: <a href=\"/status\">status as JSON</a> says which. This page \
+    shows the cluster once this coordinator leads.</p>\n";
 
 /// The end of a term as leader.
 enum TermEnd {
@@ -142,7 +149,7 @@ impl LeaderLoop {
             None => crate::health::standing_by(&leader.get()),
         };
         let extras = Extras {
-            page: Some(self.current.text("<!doctype html><p>This coordinator stands by.", Coordinator::page)),
+            page: Some(status_page::live(self.current.text(STANDING_BY, Coordinator::page))),
             series: Some(self.current.text("", Coordinator::series)),
             remarks: Some(self.current.text("", Coordinator::readiness_remarks)),
         };

@@ -15,7 +15,8 @@ use node::process::rng;
 use node::process::shutdown::drain;
 use node::security::ServerSecurity;
 use node::telemetry::build_info::record_build_info;
-use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
+use node::telemetry::live_page::Text;
+use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport};
 use node::telemetry::recorder::install_recorder;
 use proto::JobId;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -33,6 +34,7 @@ use crate::data_dir::{create_data_dir, ledger_file};
 #[cfg(feature = "etcd")]
 use crate::ledger_store::LedgerStore;
 use crate::metric_definitions::{EPOCH, describe_metrics};
+use crate::status_page;
 
 /// Runs a coordinator until `shutdown` is cancelled. Fails if it can't start, or if the ledger can't be trusted any
 /// more.
@@ -150,7 +152,7 @@ fn status_sources(coordinator: &Arc<Coordinator>) -> (StatusReport, Extras) {
     let status =
         move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
     let extras = Extras {
-        page: Some(text_of(coordinator, Coordinator::page)),
+        page: Some(status_page::live(text_of(coordinator, Coordinator::page))),
         series: Some(text_of(coordinator, Coordinator::series)),
         remarks: Some(text_of(coordinator, Coordinator::readiness_remarks)),
     };

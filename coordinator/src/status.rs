@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::SystemTime;
 
+use ledger::JobRecord;
 use node::process::timestamp::rfc3339;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -13,9 +14,11 @@ use crate::health;
 use crate::placement::NORMAL_SPEED;
 
 impl Coordinator {
-    /// Returns health, jobs and workers as JSON.
+    /// Returns health, jobs, workers and the budgets of data sets as JSON.
     pub fn status(&self) -> Value {
-        self.status_for(|_| true)
+        let mut status = self.status_for(|_| true);
+        status["data_sets"] = self.budget_meter().to_json();
+        status
     }
 
     /// Returns health, jobs and workers as JSON, with those jobs alone that the caller may see.
@@ -135,13 +138,22 @@ fn job(cluster: &Cluster, view: &JobView, now: Instant) -> Value {
         "dimension": record.dimension,
         "iterations": record.iterations,
         "branch": record.branch,
+        "rewinds": rewinds(record),
         "rows_bound": view.bound.rows_bound,
         "next_row": view.bound.next_row,
+        "bindings_refused": view.refused.count,
+        "last_refused": view.refused.last.map(|(when, kind)| json!({ "kind": kind, "at": health::wall_time(now, when) })),
         "newest_checkpoint": view.checkpoints.first().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),
         "shards": view.shards.len(),
         "shards_served": view.shards.iter().filter(|it| cluster.is_covered(now, view, it)).count(),
         "shard_list": view.shards.iter().map(|it| shard(cluster, view, it, now)).collect::<Vec<_>>(),
     })
+}
+
+/// Returns the branches whose rows the present one continues, and itself, each with its first row; branch 0 is left out.
+fn rewinds(record: &JobRecord) -> Vec<Value> {
+    let opened = record.lineage.segments().iter().filter(|segment| segment.branch > 0);
+    opened.map(|segment| json!({ "branch": segment.branch, "from_row": segment.from_row })).collect()
 }
 
 fn shard(cluster: &Cluster, job: &JobView, view: &ShardView, now: Instant) -> Value {

@@ -29,6 +29,8 @@ ORDER = {
         "docs/tutorial.md",
         "docs/plans-in-pictures.md",
         "docs/notation.md",
+        "docs/glossary.md",
+        "docs/comparison.md",
         "docs/howto/*.md",
         "docs/federated.md",
         "docs/trainings.md",
@@ -88,6 +90,7 @@ def main(target: Path) -> None:
     cli.write(program, pages / "reference/cli")
     grpc.write(ROOT / "proto/proto/rustle/v1", pages / "reference/grpc")
     shutil.copytree(ROOT / "docs/site/python", pages / "reference/python")
+    shutil.copy(ROOT / "docs/site/site.css", pages / "site.css")
     examples.write(ROOT / "python/examples", pages / "python/examples")
     python = {
         "paths": [str(ROOT / "python")],

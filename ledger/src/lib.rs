@@ -86,7 +86,7 @@ use std::{path::Path, sync::Arc};
 use copies::Guard;
 use proto::Nonce;
 use rules::bindings::{self, Refusals};
-use store::{Store, group_commit::GroupCommit, open};
+use store::{Store, backup, group_commit::GroupCommit, open};
 
 pub use chain::{
     Entry, Head,
@@ -140,6 +140,16 @@ impl Ledger {
             group_commit: Arc::default(),
             copies: Guard::default(),
         })
+    }
+
+    /// Returns a copy of the ledger file at `path` as of some moment of this call, checked as [`Ledger::open`] checks it. The file
+    /// may be open and written meanwhile, by this process or another one.
+    ///
+    /// # Errors
+    /// [`LedgerError::Missing`]; [`LedgerError::Damaged`] where no reading of many was whole; [`LedgerError::Format`],
+    /// [`LedgerError::Io`].
+    pub fn backup(path: &Path) -> Result<Vec<u8>> {
+        backup::backup(path)
     }
 
     /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call

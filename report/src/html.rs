@@ -4,16 +4,13 @@ use std::fmt::Write;
 
 use crate::charts;
 use crate::error::Result;
+use crate::figures::Figures;
 use crate::markdown::title;
 use crate::question::Question;
-use crate::sections::{Block, Section, sections};
+use crate::sections::{Block, Section, number, power, sections, unit};
 use crate::statement::Statement;
 
-const STYLE: &str = "body{font:16px/1.5 sans-serif;color:#222;max-width:60em;margin:2em auto;padding:0 1em}\
-h1{font-size:1.6em}h2{font-size:1.2em;border-bottom:1px solid #ccc;margin-top:2em}\
-table{border-collapse:collapse;margin:1em 0}th,td{border:1px solid #ccc;padding:.3em .7em;text-align:left;\
-overflow-wrap:anywhere}th{background:#f4f4f4;font-weight:600}code{background:#f4f4f4;padding:0 .2em}\
-svg{max-width:100%;height:auto}@media print{body{margin:0;font-size:11pt}h2{break-after:avoid}}";
+const STYLE: &str = include_str!("style.css");
 
 /// Returns the page; `statement` is the answer to `question`.
 ///
@@ -26,8 +23,9 @@ pub fn html(statement: &Statement, question: &Question) -> Result<String> {
         &mut page,
         format_args!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}",
+            summary(statement)
         ),
     );
     let mut sections = sections(statement).into_iter();
@@ -35,11 +33,43 @@ pub fn html(statement: &Statement, question: &Question) -> Result<String> {
     push(&mut page, format_args!("<h2>Charts</h2>\n"));
     for chart in charts::all(question)? {
         let drawn = plot::svg(std::slice::from_ref(&chart))?;
-        push(&mut page, format_args!("<figure>\n{drawn}</figure>\n"));
+        push(&mut page, format_args!("<figure tabindex=\"0\">\n{drawn}</figure>\n"));
     }
     sections.for_each(|section| section_to(&mut page, section));
     page.push_str("</body>\n</html>\n");
     Ok(page)
+}
+
+/// Returns the box with the essence: ε of the plan and so far, of whom, of what, and when this was stated.
+fn summary(statement: &Statement) -> String {
+    let mut facts = vec![("ε of the whole plan", epsilon(&statement.figures, statement.exact))];
+    if let Some(released) = &statement.released {
+        let so_far = epsilon(&released.figures, statement.exact && released.sensitivity_exact);
+        facts.push(("ε of what was released", so_far));
+        facts.push(("rows", format!("{} of {} charged for", released.reached, statement.iterations)));
+    }
+    facts.push(("protected", format!("one {}, under {}", unit(statement.unit), statement.adjacency.name())));
+    let noise = format!("{}, noise multiplier {}", statement.mechanism, number(statement.noise_multiplier));
+    facts.push(("mechanism", noise));
+    facts.extend(statement.job.iter().map(|job| ("job", format!("{}, {}", job.job, job.state))));
+    let date = statement.date.as_ref().map_or(String::new(), |date| format!("{date}, "));
+    facts.push(("stated", format!("{date}by rustle {}", statement.rustle_version)));
+    let facts: String = facts
+        .iter()
+        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
+        .collect();
+    format!("<dl class=\"summary\">\n{facts}</dl>\n")
+}
+
+/// Returns the first guarantee in few words. An estimate and an upper bound are called so.
+fn epsilon(figures: &Figures, is_exact: bool) -> String {
+    let Some(first) = figures.guarantees.first() else { return "not stated".to_owned() };
+    let kind = match (first.delta_upper_bound, is_exact) {
+        (Some(_), _) => ", an estimate",
+        (None, false) => ", an upper bound",
+        (None, true) => "",
+    };
+    format!("{} at δ = {}{kind}", number(first.epsilon), power(first.delta))
 }
 
 fn section_to(page: &mut String, section: Section) {
@@ -61,7 +91,12 @@ fn table(page: &mut String, head: &[&'static str], rows: &[Vec<String>]) {
     };
     let head = row(head.iter().map(ToString::to_string).collect(), "th");
     let body: String = rows.iter().map(|cells| row(cells.clone(), "td")).collect();
-    push(page, format_args!("<table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody>\n</table>\n"));
+    push(
+        page,
+        format_args!(
+            "<div class=\"table\"><table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n"
+        ),
+    );
 }
 
 /// Escapes a text, and sets the parts between backticks as code.

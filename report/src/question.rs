@@ -121,6 +121,8 @@ pub struct Question {
     pub job: Option<Job>,
     /// The version of the program that makes the statement.
     pub version: String,
+    /// The moment at which it makes it, as text; `None` for a statement without a date.
+    pub date: Option<String>,
 }
 
 impl Question {
@@ -136,6 +138,7 @@ impl Question {
             released: None,
             job: None,
             version: version.into(),
+            date: None,
         }
     }
 

@@ -85,6 +85,9 @@ pub struct Statement {
     pub chacha_rounds: u32,
     /// The version of the program that made the statement.
     pub rustle_version: String,
+    /// The moment at which the statement was made, where the program states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
     /// The run as an event of the accountant, for `rustle account event`.
     pub event: Event,
 }
@@ -171,6 +174,7 @@ impl Statement {
             stream_version: STREAM_VERSION,
             chacha_rounds: plan.chacha_rounds(),
             rustle_version: question.version.clone(),
+            date: question.date.clone(),
             event: event::of_relaxed(plan, &relaxed.plan, question.assumed.in_event())?,
         })
     }

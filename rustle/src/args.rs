@@ -73,7 +73,7 @@ pub enum Command {
     /// Create job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Begin the ledger of a coordinator or of an MPI launch
+    /// Begin the ledger of a coordinator or of an MPI launch, and copy it
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
     /// Create certificates for a cluster without another authority

@@ -236,3 +236,40 @@ fn tables_and_completion_scripts_are_printed() {
     assert_eq!(bench.run("").status.code(), Some(2));
     assert_eq!(bench.run("--help").status.code(), Some(0));
 }
+
+/// Manual pages come from the source of `--help`: each command has one, with its flags, examples and the pages below it.
+#[test]
+fn each_command_has_a_manual_page_with_its_flags_and_examples() {
+    let bench = Bench::new();
+    assert!(bench.run("man --out pages").status.success());
+    let page = |name: &str| {
+        let file = bench.path(&format!("pages/{name}.1"));
+        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        text.replace("\\-", "-")
+    };
+    let printed = String::from_utf8(bench.run("man").stdout).unwrap();
+    assert!(printed.contains(".TH rustle 1"), "{printed}");
+    let mut unread = vec!["rustle".to_owned()];
+    let mut read = 0;
+    while let Some(name) = unread.pop() {
+        let text = page(&name);
+        assert!(text.contains(&format!(".TH {name} 1")) && text.contains(".SH SYNOPSIS"), "{text}");
+        let words = name.replacen("rustle", "", 1).replace('-', " ");
+        let help = String::from_utf8(bench.run(&format!("{words} --help")).stdout).unwrap();
+        for flag in help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 3) {
+            let flag = flag.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+            if help.contains(&format!("      {flag}")) {
+                assert!(text.contains(flag), "{name}: {flag}\n{text}");
+            }
+        }
+        let below = text.lines().filter_map(|line| line.strip_suffix("(1)"));
+        unread.extend(
+            below
+                .filter(|below| below.starts_with("rustle-") && !below.ends_with("-help"))
+                .map(str::to_owned),
+        );
+        read += 1;
+    }
+    assert!(read > 60, "{read} pages");
+    assert!(page("rustle-job-watch").contains("rustle job watch --job default"), "its examples");
+}

@@ -67,6 +67,7 @@ fn the_json_has_every_field() {
         "stream_version",
         "chacha_rounds",
         "rustle_version",
+        "date",
         "event",
     ];
     expected.sort_unstable();

@@ -48,9 +48,26 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def picture(self) -> bytes:
-        """A PNG of what is seen."""
-        return base64.b64decode(self._call("Page.captureScreenshot")["data"])
+    def picture(self, *, whole: bool = False) -> bytes:
+        """A PNG of what is seen, or of the whole page."""
+        size = self._call("Page.getLayoutMetrics")["cssContentSize"] if whole else None
+        words = {"captureBeyondViewport": True, "clip": size | {"scale": 1}} if size else {}
+        return base64.b64decode(self._call("Page.captureScreenshot", **words)["data"])
+
+    def prefer(self, scheme: str) -> None:
+        """Sets the colour scheme that pages are asked to have: light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._call("Emulation.setEmulatedMedia", features=features)
+
+    def turn_scripts(self, word: str) -> None:
+        """Sets whether the scripts of pages opened from now on run: on or off."""
+        self._call("Emulation.setScriptExecutionDisabled", value=word == "off")
+
+    def wait_for_another_load(self) -> None:
+        """Returns once the page has loaded itself again."""
+        before = len(self._loaded)
+        while len(self._loaded) == before:
+            self._read()
 
     def close(self) -> None:
         self._process.kill()

@@ -129,6 +129,22 @@ def test_pages_are_whole_without_a_network(browser, served, page, width):
     assert len(browser.picture()) > 10_000
 
 
+@pytest.mark.parametrize("width", [PHONE, 1280])
+def test_code_breaks_inside_the_page(browser, served, width):
+    wide = "[...document.querySelectorAll('pre > code')].filter(code => code.scrollWidth > code.clientWidth + 1).length"
+    for page in ("index.html", "docs/cli.html", "reference/cli/plan.html"):
+        browser.open(f"{served}/{page}", width, 900)
+        assert browser.run("document.querySelectorAll('pre > code').length") > 0
+        assert browser.run(wide) == 0, page
+
+
+@pytest.mark.parametrize(("scheme", "name"), [("light", "default"), ("dark", "slate")])
+def test_the_site_is_dark_where_the_system_is(browser, served, scheme, name):
+    browser.prefer(scheme)
+    browser.open(f"{served}/index.html", 1280, 900)
+    assert browser.run("document.body.getAttribute('data-md-color-scheme')") == name
+
+
 def test_search_finds_pages(browser, served):
     browser.open(f"{served}/index.html", 1280, 900)
     found = browser.run(SEARCH)

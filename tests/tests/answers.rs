@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tests::{TestCluster, get, job, json_schema, plans, program, start};
@@ -45,7 +46,28 @@ fn check_cluster(checked: &mut BTreeSet<String>, cluster: &TestCluster) {
     conforms(checked, "status", &serde_json::from_str(&page).unwrap());
 }
 
+/// A plan with nothing but warnings, one without noise, and a file that holds no plan.
+fn check_plans(checked: &mut BTreeSet<String>, dir: &Path) {
+    let sound = plans()[0].to_toml_string().unwrap();
+    for (text, status, check) in [
+        (sound.clone(), 0, "float_arithmetic"),
+        (sound.replace("noise_multiplier = ", "noise_multiplier = 0.0 # "), 1, "no_noise"),
+        ("iterations = 7".to_owned(), 1, "no_plan"),
+    ] {
+        let file = dir.join("linted.toml");
+        std::fs::write(&file, text).unwrap();
+        let output = run(&["plan", "lint", file.to_str().unwrap(), "--dataset-size", "100"], None);
+        let answer = parsed(&output);
+        conforms(checked, "plan-lint", &answer);
+        assert_eq!(output.status.code(), Some(status), "{answer}");
+        let found = answer["findings"].as_array().unwrap();
+        assert!(found.iter().any(|finding| finding["check"] == check), "{check}: {answer}");
+        assert_eq!(answer["ok"], status == 0);
+    }
+}
+
 fn check_files(checked: &mut BTreeSet<String>, dir: &Path) {
+    check_plans(checked, dir);
     let authority = dir.join("authority");
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let [tokens, token, certs] = ["tokens", "token", "authority"].map(path);
@@ -61,6 +83,48 @@ fn check_files(checked: &mut BTreeSet<String>, dir: &Path) {
     conforms(checked, "token-list", &parsed(&listed));
     let secret = std::fs::read_to_string(&token).unwrap();
     assert!(!String::from_utf8_lossy(&listed.stdout).contains(secret.trim()));
+}
+
+/// The view of a terminal is tested in `rustle/src/commands/job/watch.rs`; this is the one of a script.
+#[test]
+fn a_watched_job_is_shown_until_its_last_row_is_bound() {
+    let cluster = start(1);
+    let name = job("shown");
+    let plan = &plans()[0];
+    cluster.create(&name, plan, 1_024, 1).unwrap();
+    cluster.wait_ready(&name);
+    cluster.fetch(&name, 0..1, 0..1_024).unwrap();
+    let url = cluster.cluster.url();
+    let mut command = Command::new(program());
+    command.args([
+        "job",
+        "watch",
+        "--job",
+        "shown",
+        "--every",
+        "20ms",
+        "--format",
+        "json",
+        "--coordinator",
+        &url,
+    ]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next_row = || -> Option<u64> {
+        let job: Value = serde_json::from_str(&lines.next()?.unwrap()).unwrap();
+        assert_eq!((&job["job"], &job["shards_served"]), (&"shown".into(), &1.into()), "{job}");
+        job["next_row"].as_u64()
+    };
+    assert_eq!(next_row(), Some(1), "it shows the job at once");
+    let rows = plan.iterations();
+    cluster.fetch(&name, 1..rows, 0..1_024).unwrap();
+    let seen: Vec<u64> = std::iter::from_fn(&mut next_row).collect();
+    assert!(seen.is_sorted() && seen.last() == Some(&rows), "{seen:?} of {rows}");
+    assert!(watch.wait().unwrap().success());
+
+    let missing = run(&["job", "watch", "--job", "other"], Some(&url));
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert!(missing.status.code() == Some(1) && said.contains("no job named other"), "{said}");
 }
 
 #[test]

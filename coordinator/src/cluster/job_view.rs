@@ -29,6 +29,8 @@ pub struct JobView {
     pub summary: Option<PlanSummary>,
     /// The rows that the ledger has bound on the current branch.
     pub bound: BindingSummary,
+    /// Bindings that were refused since this process started.
+    pub refused: RefusedBindings,
     /// Checkpoints that workers may restore from, newest first.
     pub checkpoints: Vec<CheckpointRecord>,
     /// The newest checkpoint; `None` if this process has written none.
@@ -41,6 +43,14 @@ pub struct JobView {
     pub checkpoint_lock: Arc<tokio::sync::Mutex<()>>,
     /// Shards whose piece of the checkpoint is still to be written: they must not lose their leases.
     pub unwritten_pieces: BTreeSet<u32>,
+}
+
+/// Bindings that were refused, for whatever reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefusedBindings {
+    pub count: u64,
+    /// The last one's moment, and the name of its error.
+    pub last: Option<(Instant, &'static str)>,
 }
 
 /// The moment at which a checkpoint was written.
@@ -91,6 +101,7 @@ impl JobView {
             hints: Vec::new(),
             summary: summary.into(),
             bound: BindingSummary::default(),
+            refused: RefusedBindings::default(),
             checkpoints: Vec::new(),
             last_checkpoint: None,
             last_attempt: Instant::now(),

@@ -131,6 +131,14 @@ impl Cluster {
         }
     }
 
+    /// Counts a binding that was refused, if the job is there.
+    pub fn binding_was_refused(&mut self, job: &JobId, kind: &'static str, now: Instant) {
+        if let Some(view) = self.jobs.get_mut(job) {
+            view.refused.count += 1;
+            view.refused.last = Some((now, kind));
+        }
+    }
+
     /// Notes that a shard's piece of the checkpoint is written. `None` ends the checkpoint for all shards.
     pub fn piece_written(&mut self, job: &JobId, shard: Option<u32>) {
         let Some(view) = self.jobs.get_mut(job) else { return };

@@ -30,10 +30,14 @@ impl Coordinator {
     /// Binds rows to commitments and returns them with their grant. The binding is durable when this returns.
     pub async fn bind(&self, bind: Bind) -> Result<ReleasedRows> {
         let began = Instant::now();
+        let job = bind.job.clone();
         let bound = self.try_to_bind(bind).await;
         match &bound {
             Ok(_) => histogram!(BIND_SECONDS).record(began.elapsed()),
-            Err(error) => counter!(BINDINGS_REFUSED, "kind" => error.kind()).increment(1),
+            Err(error) => {
+                counter!(BINDINGS_REFUSED, "kind" => error.kind()).increment(1);
+                self.cluster().binding_was_refused(&job, error.kind(), Instant::now());
+            }
         }
         bound
     }

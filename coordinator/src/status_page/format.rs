@@ -47,6 +47,28 @@ pub fn bytes_cell(value: &Value) -> String {
     value.as_u64().map_or_else(|| "–".to_owned(), show_bytes)
 }
 
+/// Returns a moment, of RFC 3339 in UTC, as text that can break; escaped.
+pub fn moment(rfc3339: &str) -> String {
+    let readable = rfc3339.strip_suffix('Z').filter(|rest| rest.contains('T'));
+    readable
+        .map_or_else(|| escape_html(rfc3339), |rest| format!("{} UTC", escape_html(&rest.replace('T', " "))))
+}
+
+/// Returns a time with its unit; a dash where it is not known.
+pub fn in_seconds(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "–".to_owned(),
+        Some(0.0) => "0 s".to_owned(),
+        Some(short) if short < 1.0 => format!("{:.1} ms", short * 1000.0),
+        Some(seconds) => format!("{seconds:.1} s"),
+    }
+}
+
+/// Returns a rate of the status, readable; a dash for null.
+pub fn rate(value: &Value) -> String {
+    value.as_f64().map_or_else(|| "–".to_owned(), |rate| format!("{rate:.1}"))
+}
+
 /// Returns three significant digits, rounded up: a privacy figure must not look smaller than it is.
 pub fn rounded_up(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -77,6 +99,17 @@ mod tests {
             [0_u64, 1023, 1536, 10 << 30].map(|n| bytes_cell(&json!(n))).join(", "),
             "0 B, 1023 B, 1.50 KiB, 10.0 GiB"
         );
+    }
+
+    #[test]
+    fn times_are_readable() {
+        assert_eq!(moment("2026-11-26T18:40:11Z"), "2026-11-26 18:40:11 UTC");
+        assert_eq!(moment("<T>"), "&lt;T&gt;");
+        assert_eq!(
+            [None, Some(0.0), Some(0.0123), Some(4.25)].map(in_seconds),
+            ["–", "0 s", "12.3 ms", "4.2 s"]
+        );
+        assert_eq!([rate(&json!(2.04)), rate(&Value::Null)], ["2.0", "–"]);
     }
 
     #[test]

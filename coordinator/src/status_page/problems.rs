@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::badge_of;
-use super::format::escape_html;
+use super::format::{escape_html, moment};
+use super::{Tone, badge};
 
 /// Returns the list of problems, worst first; nothing if there are none.
 pub fn section(problems: &[Value]) -> String {
@@ -15,16 +15,17 @@ pub fn section(problems: &[Value]) -> String {
     }
     text.push_str("<section class=\"problems\"><h2>Problems</h2>\n<ul>\n");
     for problem in problems {
-        let word = |name: &str| escape_html(problem[name].as_str().unwrap_or("–"));
-        let class = if problem["severity"] == "critical" { "bad" } else { "warn" };
+        let word = |name: &str| problem[name].as_str().unwrap_or("–");
+        let tone = Tone::of_problem(problem);
         // Writing to a String can't fail.
         let _ = writeln!(
             text,
-            "<li class=\"{class}\">{} {} <span class=\"quiet\">since {}</span><br><span class=\"next\">{}</span></li>",
-            badge_of(&word("severity"), class),
-            word("what"),
-            word("since"),
-            word("next_step"),
+            "<li class=\"{}\">{} {} <span class=\"quiet\">since {}</span><br><span class=\"next\">{}</span></li>",
+            tone.class(),
+            badge(word("severity"), tone),
+            escape_html(word("what")),
+            moment(word("since")),
+            escape_html(word("next_step")),
         );
     }
     text.push_str("</ul></section>\n");
@@ -42,7 +43,7 @@ mod tests {
         assert_eq!(section(&[]), "");
         let problem = json!({ "severity": "critical", "what": "<b>", "since": "2026-11-26T18:40:11Z", "next_step": "start it" });
         let shown = section(&[problem]);
-        for part in ["class=\"bad\"", "&lt;b&gt;", "since 2026-11-26T18:40:11Z", "start it"] {
+        for part in ["class=\"bad\"", "&lt;b&gt;", "since 2026-11-26 18:40:11 UTC", "start it"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!shown.contains("<b>"));

@@ -4,6 +4,7 @@
 #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
 // a file can't lose its leader, and needs no list of changes
 pub mod backend;
+pub mod backup;
 pub mod group_commit;
 pub mod height;
 pub mod open;

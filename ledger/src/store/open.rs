@@ -144,7 +144,7 @@ pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Sto
 }
 
 /// Copies a ledger of `length` bytes to memory.
-fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::Result<InMemoryBackend> {
+pub fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::Result<InMemoryBackend> {
     let copy = InMemoryBackend::new();
     copy.set_len(length)?;
     let mut piece = vec![0; PIECE_BYTES];
@@ -157,7 +157,7 @@ fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::R
 }
 
 /// Checks the store's checksums and format, then every chain and the records against it.
-fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<(), LedgerError> {
+pub fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<(), LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
         return Err(damaged("the file is empty".to_owned()));

@@ -3,6 +3,7 @@
 
 mod against_model;
 mod altered_charges;
+mod backup;
 mod binding;
 mod branches;
 mod chain;

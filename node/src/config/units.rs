@@ -105,6 +105,16 @@ pub fn show_bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[step as usize])
 }
 
+/// Returns a time in its two largest units: "11 min 40 s".
+pub fn show_seconds(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
 fn scale_of(unit: &str, units: &[(&str, u64)]) -> Option<u64> {
     units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale)
 }
@@ -125,6 +135,12 @@ mod tests {
         for text in ["18446744073710s", "99999999999999999999ns"] {
             assert!(matches!(parse_duration(text), Err(UnitError::TooLarge { .. })), "{text}");
         }
+    }
+
+    #[test]
+    fn times_have_two_units() {
+        let shown = [0, 59, 61, 3_660, 90_000].map(show_seconds);
+        assert_eq!(shown, ["0 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The plain HTTP endpoint for operators: `/metrics`, `/livez`, `/readyz`, `/status`, and `/` where there is a page.
+//! The plain HTTP endpoint for operators: `/metrics`, `/livez`, `/readyz`, `/status`, and `/` and `/events` where there is a
+//! page.
 //!
 //! `/livez` asks nothing of any other process: if it did, one lost peer would restart its neighbours for
 //! ever.
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::net::plain_http;
 use crate::process::memory;
 use crate::process::readiness::Readiness;
+use crate::telemetry::live_page::{LivePage, Text};
 use crate::telemetry::metric_definitions::RESIDENT_MEMORY;
 
 /// The recorder keeps every histogram sample until upkeep or a scrape folds it into its buckets.
@@ -32,22 +34,16 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 /// Makes the body of `/status`. It runs on an async thread, so it must not block.
 pub type StatusReport = Arc<dyn Fn() -> serde_json::Value + Send + Sync>;
 
-/// Makes text at each request; it must not block either.
-pub type Text = Arc<dyn Fn() -> String + Send + Sync>;
-
 /// The pages and metrics that one kind of process serves beside those of all.
 #[derive(Clone, Default)]
 pub struct Extras {
-    /// The page at `/`, as HTML. No script of it runs, and it loads nothing.
-    pub page: Option<Text>,
+    /// The page at `/`.
+    pub page: Option<LivePage>,
     /// Series that live as long as what they are of, in Prometheus' text format, after the recorder's own.
     pub series: Option<Text>,
     /// What the body of a ready `/readyz` adds, such as shards that no worker serves, without making it unready.
     pub remarks: Option<Text>,
 }
-
-/// The policy of [`Extras::page`]: whatever a name on it may hold, nothing runs and nothing is loaded.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
 /// The HTTP endpoint for metrics, health and status.
 #[derive(Clone)]
@@ -72,7 +68,7 @@ impl MetricsEndpoint {
     /// Serves until `shutdown` is cancelled, then lets answers in progress finish, for a second at most.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
         let upkeep = run_upkeep(self.recorder.clone());
-        let server = plain_http::serve(listener, self.router(), shutdown.clone());
+        let server = plain_http::serve(listener, self.router(shutdown.clone()), shutdown.clone());
         let too_late = async {
             shutdown.cancelled().await;
             tokio::time::sleep(CLOSING_TIME).await;
@@ -84,13 +80,15 @@ impl MetricsEndpoint {
         }
     }
 
-    fn router(self) -> Router {
+    /// Returns the paths. Streams of events end when `shutdown` is cancelled.
+    fn router(self, shutdown: CancellationToken) -> Router {
         Router::new()
             .route("/metrics", get(metrics_text))
             .route("/livez", get(|| async { "ok\n" }))
             .route("/readyz", get(ready))
             .route("/status", get(status))
             .route("/", get(page))
+            .route("/events", get(|endpoint| events(endpoint, shutdown)))
             .with_state(self)
     }
 }
@@ -115,15 +113,15 @@ async fn metrics_text(State(endpoint): State<MetricsEndpoint>) -> Response {
 }
 
 async fn page(State(endpoint): State<MetricsEndpoint>) -> Response {
-    let Some(page) = &endpoint.extras.page else {
-        return (StatusCode::NOT_FOUND, "no page here; try /status or /metrics\n").into_response();
-    };
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    (headers, page()).into_response()
+    endpoint.extras.page.map_or_else(no_page, |page| page.answer())
+}
+
+async fn events(State(endpoint): State<MetricsEndpoint>, shutdown: CancellationToken) -> Response {
+    endpoint.extras.page.map_or_else(no_page, |page| page.events(shutdown))
+}
+
+fn no_page() -> Response {
+    (StatusCode::NOT_FOUND, "no page here; try /status or /metrics\n").into_response()
 }
 
 async fn ready(State(endpoint): State<MetricsEndpoint>) -> Response {
@@ -166,7 +164,11 @@ mod tests {
             readiness: readiness.clone(),
             status: Arc::new(|| serde_json::json!({"shards": 3})),
             extras: Extras {
-                page: Some(Arc::new(|| "<p>three shards</p>".into())),
+                page: Some(LivePage::new(
+                    Arc::new(|| "<p>three shards</p>".into()),
+                    Arc::new(|| "three\nshards".into()),
+                    "alert(1)",
+                )),
                 series: Some(Arc::new(|| "rustle_job_rows_bound{job=\"j\"} 3\n".into())),
                 remarks: Some(Arc::new(|| "1 of 3 shards is not served\n".into())),
             },
@@ -205,8 +207,25 @@ mod tests {
         assert!(metrics.ends_with("rustle_job_rows_bound{job=\"j\"} 3\n"), "{metrics}");
         let page = get(running.address, "/").await;
         assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
+        // By openssl dgst -sha256 -binary | base64.
+        assert!(page.contains("script-src 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI=';"), "{page}");
         assert!(page.ends_with("<p>three shards</p>"), "{page}");
         assert!(get(running.address, "/nothing").await.starts_with("HTTP/1.1 404"));
+    }
+
+    #[tokio::test]
+    async fn events_tell_the_content_and_end_with_the_process() {
+        let running = start().await;
+        let mut reader = TcpStream::connect(running.address).await.unwrap();
+        reader.write_all(b"GET /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        while !String::from_utf8_lossy(&answer).contains("data: three\ndata: shards\n\n") {
+            assert!(reader.read_buf(&mut answer).await.unwrap() > 0, "{}", String::from_utf8_lossy(&answer));
+        }
+        assert!(String::from_utf8_lossy(&answer).contains("content-type: text/event-stream"));
+        running.shutdown.cancel();
+        reader.read_to_end(&mut answer).await.unwrap();
+        running.server.await.unwrap().unwrap();
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Logs, traces and metrics: what they are called, how they are recorded, and where they are read.
 
 pub mod build_info;
+pub mod live_page;
 pub mod metric_definitions;
 pub mod metrics_endpoint;
 pub mod metrics_page;

@@ -75,7 +75,7 @@ fn output(statement: &Statement) -> String {
     }
 }
 
-pub(super) fn unit(unit: Unit) -> &'static str {
+pub fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::User => "user",
         Unit::Example => "example",

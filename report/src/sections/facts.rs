@@ -96,6 +96,9 @@ pub(super) fn identity(statement: &Statement) -> Vec<Block> {
         ("stream version", statement.stream_version.to_string()),
         ("made by", format!("rustle {}", statement.rustle_version)),
     ];
+    if let Some(date) = &statement.date {
+        rows.push(("made at", date.clone()));
+    }
     if let Some(job) = &statement.job {
         rows.insert(2, ("key commitment", job.key_commitment.clone()));
     }

@@ -5,6 +5,8 @@ mod arithmetic;
 mod definition;
 mod facts;
 
+pub use definition::unit;
+
 use crate::figures::Figures;
 use crate::statement::Statement;
 

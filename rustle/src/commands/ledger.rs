@@ -1,15 +1,18 @@
 //! `rustle ledger`: the file that guards what is released.
 
+mod adopt;
+mod backup;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Subcommand;
-use ledger::{AnchorPlace, Ledger};
+use ledger::Ledger;
 use node::process::rng;
-use release::adoption::{AdoptedJob, adopt};
 
-use crate::key_file;
+use self::adopt::AdoptArgs;
+use self::backup::BackupArgs;
 use crate::output::{Answer, Format};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -25,22 +28,19 @@ pub enum LedgerCommand {
     /// workers know of the other one says nothing about it. Data sets are charged for that as for a rewind. What the
     /// other one released since the copy is in no account of this one. While nothing has the ledger open.
     Adopt(AdoptArgs),
+    /// Copy a ledger's file, whole and checked, also while a coordinator runs on it
+    ///
+    /// A copy is older than everything bound after it, and binds nothing in another place until `rustle ledger adopt`.
+    /// Restore one only where the original is lost for good: docs/operations.md, Disaster.
+    #[command(after_help = "Example:\n  rustle ledger backup --data-dir rustle-data --out ledger-1.redb")]
+    Backup(BackupArgs),
 }
 
-#[derive(Clone, Debug, clap::Args)]
-pub struct AdoptArgs {
-    #[command(flatten)]
-    place: LedgerPlace,
-    /// Key that the ledger's anchor is beside, where a session in Python has the ledger; job.key beside the ledger's file,
-    /// if there is one
-    #[arg(long, value_name = "FILE", requires = "file")]
-    key_file: Option<PathBuf>,
-}
-
+/// Where a ledger is.
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct LedgerPlace {
-    /// Data folder of the coordinator; it is created, and the ledger is ledger.redb in it
+    /// Data folder of the coordinator, in which the ledger is ledger.redb; `init` creates it
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// File of the ledger, as `noise-worker mpi --ledger` names it
@@ -50,11 +50,11 @@ pub struct LedgerPlace {
 
 impl LedgerCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        let answer = match self {
-            Self::Init(place) => init(&place)?,
-            Self::Adopt(args) => adopted(&args)?,
-        };
-        answer.print(format)?;
+        match self {
+            Self::Init(place) => init(&place)?.print(format)?,
+            Self::Adopt(args) => adopt::run(&args)?.print(format)?,
+            Self::Backup(args) => backup::run(&args, format)?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -79,30 +79,4 @@ fn init(place: &LedgerPlace) -> anyhow::Result<Answer> {
     };
     let answer = Answer::new().with("ledger", place.path().display().to_string());
     Ok(answer.with("ledger_id", id.to_string()))
-}
-
-fn adopted(args: &AdoptArgs) -> anyhow::Result<Answer> {
-    let path = args.place.path();
-    let place = anchor_place(args, &path)?;
-    let ledger = Ledger::open(&path)?;
-    let (ledger, jobs) = adopt(&ledger, &place, || Ok::<_, anyhow::Error>(rng::nonce()?))?;
-    let job = |AdoptedJob { job, branch, from_row }: &AdoptedJob| {
-        format!("{job}: branch {branch} from row {from_row}")
-    };
-    let jobs: Vec<_> = jobs.iter().map(job).collect();
-    Ok(Answer::new()
-        .with("ledger", path.display().to_string())
-        .with("ledger_id", ledger.id()?.to_string())
-        .with("adopted", jobs.join(", ")))
-}
-
-/// Returns where the process that has the ledger open keeps the anchor: a session in Python beside the key, others beside the
-/// ledger.
-fn anchor_place(args: &AdoptArgs, ledger: &Path) -> anyhow::Result<AnchorPlace> {
-    let beside = ledger.with_file_name("job.key");
-    let has_own = args.place.file.is_some() && beside.exists();
-    Ok(match args.key_file.as_deref().or(has_own.then_some(&*beside)) {
-        Some(key) => AnchorPlace::of_key(key, &key_file::read(key)?.commitment()),
-        None => AnchorPlace::of_ledger(ledger),
-    })
 }

@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use accounting::AccountingError;
 use accounting::rewind::ReleasedRows;
 use anyhow::Context;
 use clap::{ArgGroup, Args, ValueEnum};
+use node::process::timestamp::rfc3339;
 use plan::Plan;
 use proto::JobId;
 use report::{Job, Question, ReportError, Statement, Unit};
@@ -123,7 +125,8 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
     let assumed = args.sampling.assumption()?;
     let question = Question::for_plan(plan, args.delta.clone(), env!("CARGO_PKG_VERSION"));
     let neighbouring = args.relation.neighbouring();
-    Ok(Question { released, job, assumed, neighbouring, unit: args.unit.into(), ..question })
+    let date = Some(rfc3339(SystemTime::now()));
+    Ok(Question { released, job, assumed, neighbouring, unit: args.unit.into(), date, ..question })
 }
 
 fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, ReleasedRows)> {

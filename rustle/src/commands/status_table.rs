@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use node::config::units::show_seconds;
 use serde_json::Value;
 
 use crate::figures;
@@ -74,18 +75,8 @@ pub fn left(job: &Value) -> String {
     let rows = job["iterations"].as_u64().unwrap_or(0).saturating_sub(job["next_row"].as_u64().unwrap_or(0));
     let is_running = job["state"] == "running" && rows > 0;
     match job["rows_per_second"].as_f64().filter(|rate| is_running && *rate > 0.0) {
-        Some(rate) => in_words((rows as f64 / rate).ceil() as u64),
+        Some(rate) => show_seconds((rows as f64 / rate).ceil() as u64),
         None => "-".to_owned(),
-    }
-}
-
-/// Returns a time in its two largest units.
-pub fn in_words(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
     }
 }
 
@@ -161,6 +152,5 @@ mod tests {
     fn what_is_not_known_is_a_dash() {
         assert_eq!((epsilon(&json!({})), left(&json!({}))), ("-".to_owned(), "-".to_owned()));
         assert_eq!(epsilon(&json!({ "epsilon": null, "epsilon_planned": 2.0 })), "- of 2");
-        assert_eq!([59, 61, 3_660, 90_000].map(in_words), ["59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
     }
 }

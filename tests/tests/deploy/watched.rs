@@ -102,7 +102,7 @@ fn every_query_of_panels_and_alerts_gives_data() {
     load.cluster.cluster.kill_worker(0).unwrap();
     let sees = |alert: &&str| prometheus.alert_state(alert) != "inactive";
     let deadline = Instant::now() + TIMEOUT;
-    while !["RustleShardsNotServed", "RustleNoWorkers"].iter().all(sees) {
+    while !["RustleShardsNotServed", "RustleNoWorkers", "RustleCriticalProblem"].iter().all(sees) {
         assert!(Instant::now() < deadline, "after {TIMEOUT:?} the critical alerts see nothing");
         std::thread::sleep(Duration::from_millis(250));
     }

@@ -6,6 +6,7 @@ mod compare;
 mod extend;
 mod from;
 mod grid;
+mod lint;
 mod make;
 mod optimize;
 mod plot;
@@ -39,6 +40,8 @@ pub enum PlanCommand {
     Extend(extend::ExtendArgs),
     /// Print what a plan says and what follows from it: sensitivity, state, grid
     Show(show::ShowArgs),
+    /// Check a plan for what is risky or odd, and say what to do; exit status 1 if something is an error
+    Lint(lint::LintArgs),
     /// Print coefficients of C or C⁻¹
     Coefficients(coefficients::CoefficientsArgs),
 }
@@ -54,6 +57,7 @@ impl PlanCommand {
             Self::From(args) => from::run(&args, format),
             Self::Extend(args) => extend::run(&args, format),
             Self::Show(args) => show::run(&args, format),
+            Self::Lint(args) => lint::run(&args, format),
             Self::Coefficients(args) => coefficients::run(&args, format),
         }
     }
