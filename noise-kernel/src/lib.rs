@@ -55,6 +55,7 @@
 //! * `validate`, `error`: checks of coefficients and the crate's error; `tail_bound`: δ of the cut Gaussian tail.
 //! * [`grid`]: rows of whole numbers, exact noise that floating-point addition can't betray.
 //! * `oracle`, `oracle_normal`: every row once more, from the specification.
+//! * [`check_known_answers`], [`Recheck`]: whether this processor computes rightly, at a start and while rows are made.
 
 #![deny(missing_docs)]
 
@@ -71,6 +72,7 @@ mod generator;
 pub mod grid;
 mod history;
 mod key;
+mod known_answers;
 mod mechanism;
 #[allow(unsafe_code)]
 mod memory;
@@ -101,8 +103,10 @@ pub use block::BLOCK;
 pub use chacha::Rounds;
 pub use error::KernelError;
 pub use generator::Generator;
+pub use generator::recheck::{Recheck, Sample};
 pub use history::History;
 pub use key::{BranchKey, JobKey, NoiseContext, RowKeys};
+pub use known_answers::check_known_answers;
 pub use memory::{Buffer, Number};
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};

@@ -5,6 +5,7 @@ mod granted;
 mod keys;
 mod restoring;
 mod serving;
+mod wrong_rows;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,8 +15,9 @@ use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{
     Commitment, CoordinateRange, CoordinatorKey, ElementType, GrantedBranch, JobId, Lineage, Nonce,
-    ReleaseToken, Result, RowRange, Validity, WorkerId,
+    ReleaseToken, Result, RowRange, ServiceError, Validity, WorkerId,
     model::{CheckpointPiece, FetchSlice, LeaseGrant},
+    pb,
 };
 use tokio::time::Instant;
 
@@ -86,7 +88,8 @@ pub fn key() -> JobKey {
 }
 
 fn limits() -> Limits {
-    Limits::new(CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
+    Limits::new(CpuPool::new(1).unwrap(), &Flags::parse_from(["worker", "--recheck-one-in", "1"]).args)
+        .unwrap()
 }
 
 pub fn grant() -> LeaseGrant {

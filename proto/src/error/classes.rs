@@ -32,6 +32,7 @@ impl ServiceError {
             | Restoring { .. }
             | RangeUnavailable { .. }
             | Draining
+            | WrongRows { .. }
             | NotLeader { .. }
             | Unavailable { .. } => Code::Unavailable,
             ResourceExhausted { .. } => Code::ResourceExhausted,
@@ -52,6 +53,7 @@ impl ServiceError {
             | Restoring { .. }
             | RangeUnavailable { .. }
             | Draining
+            | WrongRows { .. }
             | NotLeader { .. }
             | ResourceExhausted { .. }
             | MustRegister { .. }
@@ -86,7 +88,7 @@ impl ServiceError {
     pub fn is_notable(&self) -> bool {
         use ServiceError::*;
         match self {
-            Fenced { .. } | TokenExpired { .. } | StaleEpoch { .. } => true,
+            Fenced { .. } | TokenExpired { .. } | StaleEpoch { .. } | WrongRows { .. } => true,
             Unauthenticated | PermissionDenied | RangeNotAllowed { .. } => false,
             // Mistakes of the caller, who has been answered.
             InvalidArgument { .. } | NotFound { .. } => false,
@@ -121,6 +123,7 @@ impl ServiceError {
             RangeUnavailable { .. } => "range_unavailable",
             JobState { .. } => "job_state",
             Checkpoint { .. } => "checkpoint",
+            WrongRows { .. } => "wrong_rows",
             Draining => "draining",
             NotLeader { .. } => "not_leader",
             Unauthenticated => "unauthenticated",
