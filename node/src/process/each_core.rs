@@ -34,27 +34,26 @@ pub fn on_each_core<E: Send>(work: impl Fn() -> Result<(), E> + Sync) -> Result<
     if simulation::is_on() {
         return on_core(None);
     }
-    let allowed = affinity::allowed_cores();
-    let cores: Vec<Option<usize>> = match allowed.is_empty() {
-        true => vec![None; thread::available_parallelism().map_or(1, NonZeroUsize::get)],
-        false => allowed.into_iter().map(Some).collect(),
-    };
+    let mut cores: Vec<Option<usize>> = affinity::allowed_cores().into_iter().map(Some).collect();
+    if cores.is_empty() {
+        cores = vec![None; thread::available_parallelism().map_or(1, NonZeroUsize::get)];
+    }
     let on_core = &on_core;
-    let pinned = |core: Option<usize>| {
-        core.inspect(|core| affinity::stay_on(*core));
-        on_core(core)
-    };
     thread::scope(|scope| {
-        let started = cores.iter().map(|core| {
-            let core = *core;
-            let thread = thread::Builder::new().name("core-test".to_owned());
-            (core, thread.spawn_scoped(scope, move || pinned(core)))
-        });
-        let started: Vec<_> = started.collect();
-        started.into_iter().try_for_each(|(core, thread)| match thread {
+        let start = |core: Option<usize>| {
+            let pinned = move || {
+                if let Some(core) = core {
+                    affinity::stay_on(core);
+                }
+                on_core(core)
+            };
+            thread::Builder::new().name("core-test".to_owned()).spawn_scoped(scope, pinned)
+        };
+        let started: Vec<_> = cores.into_iter().map(start).collect();
+        started.into_iter().try_for_each(|thread| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             // No thread is left for it: this one does the work, on whatever core it has.
-            Err(_) => on_core(core.and(None)),
+            Err(_) => on_core(None),
         })
     })
 }

@@ -88,8 +88,11 @@ pub fn key() -> JobKey {
 }
 
 fn limits() -> Limits {
-    Limits::new(CpuPool::new(1).unwrap(), &Flags::parse_from(["worker", "--recheck-one-in", "1"]).args)
-        .unwrap()
+    limits_by(&["worker"])
+}
+
+fn limits_by(flags: &[&str]) -> Limits {
+    Limits::new(CpuPool::new(1).unwrap(), &Flags::parse_from(flags).args).unwrap()
 }
 
 pub fn grant() -> LeaseGrant {
@@ -167,7 +170,11 @@ impl Worker {
     }
 
     fn with_release_log(release_log: ReleaseLog, grant: LeaseGrant, asked: Duration) -> Self {
-        let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(release_log), limits());
+        Self::with_limits(limits(), release_log, grant, asked)
+    }
+
+    fn with_limits(limits: Limits, release_log: ReleaseLog, grant: LeaseGrant, asked: Duration) -> Self {
+        let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(release_log), limits);
         let worker = Self {
             service: NoiseService::new(
                 worker_id(),
