@@ -110,7 +110,7 @@ fn check_grid(backend: Backend) -> Result<(), KernelError> {
         GridFamily::Blt { theta: vec![0.875, 0.5, 0.25, 0.125], omega: vec![0.25, 0.125, 0.0625, 0.03125] };
     let of_kernel = |error: GridRowError| match error {
         GridRowError::Argument(error) => error,
-        // The vectors' rows fit i32: whoever finds that they don't computes wrongly.
+        // The vectors' rows fit i32: a processor that finds another computes wrongly.
         other => wrong(backend, "BLT on a grid", other.to_string(), GRID),
     };
     let mechanism = GridMechanism::new(family, GridDeviations::Every(15_099_494.4), 8)?;
