@@ -136,9 +136,10 @@ impl NoiseRank {
         let branches = vec![(grant.identity(), grant.branch())];
         runtime.block_on(log.observe(grant.ledger, grants.coordinator_epoch, branches))?;
         let settings = args.worker(launch.ranks_on_node())?;
+        noise_worker::check_every_core(settings.backend).context("make rows of known noise on every core")?;
         let pool = CpuPool::new(settings.pool_threads()).context("start the CPU pool")?;
         let copying = CpuPool::named("copy", settings.pool_threads()).context("start the copying threads")?;
-        let limits = Arc::new(Limits::new(pool, &settings));
+        let limits = Arc::new(Limits::new(pool, &settings)?);
         let plan = Arc::new(plan);
         let epoch = grants.coordinator_epoch;
         let source = ShardSource { plan, key, limits, release_log: log, epoch, row_timeout: args.time_limit };

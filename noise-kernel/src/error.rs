@@ -105,4 +105,33 @@ pub enum KernelError {
         /// The name.
         got: String,
     },
+    /// This processor makes other rows than are specified.
+    #[error(
+        "this processor computes wrongly: on {backend}, rows of a known {what} have SHA-256 {got}, not {expected}"
+    )]
+    KnownAnswer {
+        /// The backend that made the rows.
+        backend: Backend,
+        /// The mechanism.
+        what: &'static str,
+        /// The digest of the rows that were made.
+        got: String,
+        /// The digest of the right ones.
+        expected: &'static str,
+    },
+    /// A row was made again, and has other bits.
+    #[error(
+        "this processor or its memory is faulty: row {row} from coordinate {coordinate} on, made by {made_by}, has other \
+         bits when {checked_by} makes it again"
+    )]
+    WrongRow {
+        /// The row, or the one after the last where the rows agree and the state does not.
+        row: u64,
+        /// The first coordinate that differs; of the state, the block's first.
+        coordinate: u64,
+        /// The backend that made the row.
+        made_by: Backend,
+        /// The backend that made it again.
+        checked_by: Backend,
+    },
 }

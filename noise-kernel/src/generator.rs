@@ -1,5 +1,7 @@
 //! Rows of σζ·C⁻¹Z for one range of coordinates, in order.
 
+mod block_copy;
+
 use crate::block::{BLOCK, ZERO_BLOCK};
 use crate::history::{History, PastNormals};
 use crate::mechanism::Call;

@@ -56,6 +56,7 @@
 //! * `row_generator`: [`RowGenerator`], of floats or of whole numbers.
 //! * [`grid`]: rows of whole numbers, exact noise that floating-point addition can't betray.
 //! * `oracle`, `oracle_normal`: every row once more, from the specification.
+//! * [`check_known_answers`], [`Recheck`]: whether this processor computes rightly, at a start and while rows are made.
 
 #![deny(missing_docs)]
 
@@ -72,6 +73,7 @@ mod generator;
 pub mod grid;
 mod history;
 mod key;
+mod known_answers;
 mod mechanism;
 #[allow(unsafe_code)]
 mod memory;
@@ -82,6 +84,7 @@ mod parallel;
 mod partial_sums;
 mod prefetch;
 mod range;
+mod recheck;
 mod row_generator;
 mod row_group;
 #[allow(unsafe_code)]
@@ -105,9 +108,11 @@ pub use error::KernelError;
 pub use generator::Generator;
 pub use history::History;
 pub use key::{BranchKey, JobKey, NoiseContext, RowKeys};
+pub use known_answers::check_known_answers;
 pub use memory::{Buffer, Number};
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};
+pub use recheck::{Recheck, Sample};
 pub use row_generator::{RowGenerator, StateCopy};
 pub use stream::Stream;
 pub use tail_bound::{LARGEST_NORMAL, tail_delta};

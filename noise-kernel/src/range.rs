@@ -23,6 +23,12 @@ pub(crate) fn blocks(range: &Range<u64>) -> Range<u64> {
     range.start / BLOCK as u64..(range.end - 1) / BLOCK as u64 + 1
 }
 
+/// The coordinates of a block within a range that touches it.
+pub(crate) fn block_range(range: &Range<u64>, block: u64) -> Range<u64> {
+    let start = block * BLOCK as u64;
+    start.max(range.start)..start.saturating_add(BLOCK as u64).min(range.end)
+}
+
 /// Values of a state with `slots` rows for each block that a non-empty range touches.
 pub(crate) fn state_length(range: &Range<u64>, slots: usize) -> Result<usize, KernelError> {
     let blocks = blocks(range);

@@ -4,7 +4,7 @@
 //! of an `i32` or of half a binary64: moving a word keeps its bits, and nothing computes with it.
 
 use crate::grid::{GridElement, GridFamily, GridGenerator, GridMechanism, GridRowError, GridSnapshot};
-use crate::{BLOCK, Buffer, Generator, History, KernelError, Stream};
+use crate::{BLOCK, Backend, Buffer, Generator, History, KernelError, Stream};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -114,6 +114,23 @@ impl RowGenerator {
             Self::Floats(generator) => Self::Floats(generator.with_history(History::Redraw)?),
             integers => integers,
         })
+    }
+
+    /// Returns a generator of one block of this range, with a copy of its state, which draws past normals again.
+    pub(crate) fn of_block(&self, block: u64, backend: Backend) -> Result<Self, KernelError> {
+        Ok(match self {
+            Self::Floats(generator) => Self::Floats(generator.of_block(block, backend)?),
+            Self::Integers(generator) => Self::Integers(generator.of_block(block, backend)?),
+        })
+    }
+
+    /// Returns whether the state of a block's generator is that of the block here, bit by bit.
+    pub(crate) fn has_state_of(&self, block: &Self) -> bool {
+        match (self, block) {
+            (Self::Floats(all), Self::Floats(block)) => all.has_state_of(block),
+            (Self::Integers(all), Self::Integers(block)) => all.has_state_of(block),
+            _ => false,
+        }
     }
 
     /// Returns the number of rows to make in one call.

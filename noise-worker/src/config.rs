@@ -79,6 +79,10 @@ pub struct WorkerArgs {
     /// Instruction set that generates noise: auto, portable, avx2, avx512, neon; the bits are the same on all
     #[arg(long, env = "RUSTLE_WORKER_BACKEND", default_value = "auto")]
     pub backend: Backend,
+    /// Make one noise block in so many of all rows again, on another instruction set, and stop releasing at the first
+    /// other bit; 0 for none
+    #[arg(long, env = "RUSTLE_WORKER_RECHECK_ONE_IN", default_value_t = 1024, value_name = "N")]
+    pub recheck_one_in: u64,
     /// Bytes of past normals that one shard may keep so as not to draw them again (mechanisms banded in C⁻¹)
     #[arg(long, env = "RUSTLE_WORKER_HISTORY_BYTES", default_value = "256MiB", value_parser = parse_bytes)]
     pub history_bytes: u64,

@@ -18,6 +18,7 @@
 //! * `restore`: brings a granted shard to its job's position, from a checkpoint or from the key.
 //! * `snapshot`: writes a shard to a checkpoint store; `stores` holds the stores that are open.
 //! * `replay`: regenerates rows that have left the window.
+//! * `row_check`: whether this host computes rightly, when it starts and while it serves ([`check_every_core`]).
 //! * [`shard_runner`]: one shard without leases and without gRPC, for noise ranks under MPI.
 //! * `service`: checks requests; `slice_stream` answers one of them, as chunks or into a region of `regions`.
 //! * `transport`: gRPC, the lending socket, and the listeners.
@@ -42,6 +43,7 @@ mod regions;
 pub mod release_log;
 mod replay;
 mod restore;
+mod row_check;
 mod run;
 mod service;
 mod shard;
@@ -60,6 +62,7 @@ mod transport;
 pub use keyring::Keyring;
 pub use limits::Limits;
 pub use metric_definitions::DEFINITIONS;
+pub use row_check::check_every_core;
 pub use run::{SimulatedNetwork, run, run_on};
 pub use snapshot::Snapshot;
 

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use checkpoint_store::PlainHttp;
 use node::process::cpu_pool::CpuPool;
-use noise_kernel::Backend;
+use noise_kernel::{Backend, KernelError};
 use tokio::sync::Semaphore;
 
-use crate::{config::WorkerArgs, copy_budget::CopyBudget, stores::Stores, throughput::Throughput};
+use crate::{
+    config::WorkerArgs, copy_budget::CopyBudget, row_check::RowCheck, stores::Stores, throughput::Throughput,
+};
 
 /// The number of restores that may read at once: while it is put together, a shard is in memory twice.
 pub const MAX_CONCURRENT_READS: usize = 4;
@@ -28,20 +30,26 @@ pub struct Limits {
     pub(crate) restores: Semaphore,
     pub(crate) stores: Stores,
     pub(crate) throughput: Throughput,
+    /// Makes every row, and a sample of them again.
+    pub(crate) row_check: RowCheck,
     shards: AtomicU64,
 }
 
 impl Limits {
     /// Generates rows on `pool`, within the limits of `args`.
-    pub fn new(pool: CpuPool, args: &WorkerArgs) -> Self {
+    ///
+    /// # Errors
+    /// [`KernelError::Backend`] for an instruction set that this processor does not have.
+    pub fn new(pool: CpuPool, args: &WorkerArgs) -> Result<Self, KernelError> {
         let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
         let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let snapshots = CopyBudget::new(args.snapshot_bytes);
         let stores = Stores::new(plain_http);
         let restores = Semaphore::new(MAX_CONCURRENT_READS);
         let throughput = Throughput::default();
+        let row_check = RowCheck::new(backend, args.recheck_one_in)?;
         let shards = 0.into();
-        Self {
+        Ok(Self {
             pool,
             ahead_rows,
             ahead_bytes,
@@ -51,8 +59,9 @@ impl Limits {
             restores,
             stores,
             throughput,
+            row_check,
             shards,
-        }
+        })
     }
 
     /// Starts from a measured throughput, in bytes per second.

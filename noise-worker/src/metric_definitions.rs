@@ -31,6 +31,8 @@ pub const SNAPSHOT_SECONDS: &str = "rustle_worker_snapshot_duration_seconds";
 pub const SNAPSHOT_HELD_SECONDS: &str = "rustle_worker_snapshot_held_seconds";
 /// Stored shards that were of no use to restore from.
 pub const CHECKPOINTS_REFUSED: &str = "rustle_worker_checkpoints_refused_total";
+/// Times that rows made again had other bits.
+pub const WRONG_ROWS: &str = "rustle_worker_wrong_rows_total";
 
 const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'static str) -> MetricDefinition {
     MetricDefinition { name, kind, unit, description }
@@ -93,6 +95,12 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Unit::Count,
         "Stored shards that could not be restored from: damaged, missing, of another job, or in a store that stayed out of reach",
     ),
+    metric(
+        WRONG_ROWS,
+        Kind::Counter,
+        Unit::Count,
+        "Rows found wrong when a sample of them was made again; after the first the worker releases nothing",
+    ),
 ];
 
 /// Kinds of errors that are there from the start: a first one is then an increase.
@@ -110,6 +118,7 @@ pub fn describe_metrics() {
         LEASES_TAKEN,
         LEASES_LOST,
         CHECKPOINTS_REFUSED,
+        WRONG_ROWS,
     ];
     counters.into_iter().for_each(|name| counter!(name).increment(0));
     REFUSALS.into_iter().for_each(|kind| counter!(ERRORS, "kind" => kind).increment(0));

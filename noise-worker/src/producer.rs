@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use noise_kernel::{RowGenerator, grid::GridRowError};
+use noise_kernel::RowGenerator;
 use proto::ServiceError;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -10,6 +10,7 @@ use tracing::Instrument;
 use crate::{
     limits::Limits,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
+    row_check::RowCheck,
     shard::row::{BufferPool, Row},
     shard::{NextBatch, Shard, batch_rows},
     spans::kernel_span,
@@ -19,12 +20,19 @@ use crate::{
 /// Generates rows until the lease is cancelled or the kernel fails.
 pub async fn produce_rows(shard: Arc<Shard>, limits: Arc<Limits>) {
     while !shard.cancelled.is_cancelled() {
-        match produce_batch(&shard, &limits).await {
+        let sound = limits.row_check.ensure_sound();
+        let produced = match sound {
+            Ok(()) => produce_batch(&shard, &limits).await,
+            Err(error) => Err(error),
+        };
+        match produced {
             Ok(true) => {}
             Ok(false) => tokio::select! {
                 biased;
                 () = shard.wait_for_demand() => {}
                 () = shard.cancelled.cancelled() => return,
+                // Rows of another shard were wrong.
+                () = limits.row_check.stopped() => {}
             },
             Err(error) => {
                 tracing::error!(job = %shard.job(), shard = shard.grant().shard, %error, "generating rows failed");
@@ -35,7 +43,7 @@ pub async fn produce_rows(shard: Arc<Shard>, limits: Arc<Limits>) {
 }
 
 /// Generates the next batch. Returns whether one was wanted.
-async fn produce_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError> {
+async fn produce_batch(shard: &Shard, limits: &Arc<Limits>) -> Result<bool, ServiceError> {
     let Some(spec) = shard.spec() else { return Ok(false) };
     let mut slot = shard.generator.lock().await;
     let len = shard.grant().range.len();
@@ -55,9 +63,10 @@ async fn produce_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceEr
     let is_kept = matches!(batch, NextBatch::Keep(_));
     // Rows that are passed over may cost next to nothing, and are no measurement.
     let work = is_kept.then(|| limits.throughput.start_work(rows.saturating_mul(bytes_per_row(spec, len))));
+    let checked = limits.clone();
     let ran = limits.pool.run(move || {
         let _within = kernel_span("made", rows, len).entered();
-        generate(generator, batch, &pool)
+        generate(generator, batch, &pool, &checked.row_check)
     });
     let ran = ran.instrument(shard.take_waiter()).await;
     drop(work);
@@ -77,17 +86,23 @@ async fn produce_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceEr
 
 type Batch = Result<Vec<Row>, ServiceError>;
 
-fn generate(mut generator: RowGenerator, batch: NextBatch, pool: &Arc<BufferPool>) -> (RowGenerator, Batch) {
+fn generate(
+    mut generator: RowGenerator,
+    batch: NextBatch,
+    pool: &Arc<BufferPool>,
+    row_check: &RowCheck,
+) -> (RowGenerator, Batch) {
     let made = match batch {
-        NextBatch::Skip(rows) => generator.skip(rows).map(|()| vec![]),
-        NextBatch::Keep(rows) => keep(&mut generator, rows, pool),
+        NextBatch::Skip(rows) => generator.skip(rows).map(|()| vec![]).map_err(ServiceError::internal),
+        NextBatch::Keep(rows) => keep(&mut generator, rows, pool, row_check),
     };
-    (generator, made.map_err(ServiceError::internal))
+    (generator, made)
 }
 
-fn keep(generator: &mut RowGenerator, rows: u64, pool: &Arc<BufferPool>) -> Result<Vec<Row>, GridRowError> {
-    let mut memory = (0..rows).map(|_| pool.take()).collect::<Result<Vec<_>, _>>()?;
+fn keep(generator: &mut RowGenerator, rows: u64, pool: &Arc<BufferPool>, row_check: &RowCheck) -> Batch {
+    let memory = (0..rows).map(|_| pool.take()).collect::<Result<Vec<_>, _>>();
+    let mut memory = memory.map_err(ServiceError::internal)?;
     let mut out: Vec<&mut [f32]> = memory.iter_mut().map(|row| &mut row[..]).collect();
-    generator.generate(&mut out)?;
+    row_check.generate(generator, &mut out)?;
     Ok(memory.into_iter().map(|memory| pool.row(memory)).collect())
 }

@@ -1,11 +1,14 @@
 //! Replays rows that have left the window, from the key. Rare, and correct at any price: a row costs all rows before it,
 //! for the requested coordinates.
 
+use std::sync::Arc;
+
 use noise_kernel::{KernelError, RowGenerator};
 use proto::{CoordinateRange, ServiceError};
 
 use crate::{
-    generation_spec::GenerationSpec, limits::Limits, metric_definitions::ROWS_REPLAYED, spans::kernel_span,
+    generation_spec::GenerationSpec, limits::Limits, metric_definitions::ROWS_REPLAYED, row_check::RowCheck,
+    spans::kernel_span,
 };
 
 /// The memory of one replay in bytes: state and row of the coordinates drawn at once.
@@ -28,7 +31,7 @@ impl Replay {
     pub async fn row(
         &mut self,
         spec: &GenerationSpec,
-        limits: &Limits,
+        limits: &Arc<Limits>,
         row: u64,
         range: CoordinateRange,
     ) -> Result<Vec<f32>, ServiceError> {
@@ -38,10 +41,11 @@ impl Replay {
             None => fresh(spec, range).map_err(ServiceError::internal)?,
         };
         metrics::counter!(ROWS_REPLAYED).increment(row + 1 - generator.next_row());
+        let checked = limits.clone();
         let made = limits.pool.run(move || {
             let rows = row + 1 - generator.next_row();
             let _within = kernel_span("replayed", rows, range.len()).entered();
-            draw(generator, row, range.len() as usize)
+            draw(generator, row, range.len() as usize, &checked.row_check)
         });
         let (generator, values) = made.await.map_err(ServiceError::internal)??;
         self.generator = Some(generator);
@@ -54,12 +58,15 @@ fn fresh(spec: &GenerationSpec, range: CoordinateRange) -> Result<RowGenerator, 
     spec.generator(range.as_range())?.redrawing()
 }
 
-fn draw(mut generator: RowGenerator, row: u64, len: usize) -> Result<(RowGenerator, Vec<f32>), ServiceError> {
+fn draw(
+    mut generator: RowGenerator,
+    row: u64,
+    len: usize,
+    row_check: &RowCheck,
+) -> Result<(RowGenerator, Vec<f32>), ServiceError> {
     let mut values = vec![0f32; len];
     let between = row - generator.next_row();
-    generator
-        .skip(between)
-        .and_then(|()| generator.generate(&mut [&mut values]))
-        .map_err(ServiceError::internal)?;
+    generator.skip(between).map_err(ServiceError::internal)?;
+    row_check.generate(&mut generator, &mut [&mut values])?;
     Ok((generator, values))
 }

@@ -10,6 +10,7 @@ use node::{
     net::dial::DialOptions,
     net::listen::bind_loopback_checked,
     net::local_socket::host_id,
+    process::blocking,
     process::cpu_pool::CpuPool,
     process::readiness::Readiness,
     process::ready_file::ReadyFile,
@@ -36,6 +37,7 @@ use crate::{
     metric_definitions,
     regions::Regions,
     release_log::ReleaseLog,
+    row_check::check_every_core,
     service::NoiseService,
     throughput::{self, idle_benchmark},
     transport::{listeners::Listeners, server},
@@ -72,6 +74,9 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let worker = args.worker_id()?;
     check_name(&worker, security.credentials.as_ref().map(Credentials::identity).as_ref())?;
     let (backend, pool, copying) = threads(&args)?;
+    blocking::run(move || check_every_core(backend))
+        .await?
+        .context("make rows of known noise on every core")?;
     let recorder = node::telemetry::recorder::install_recorder()?;
     metric_definitions::describe_metrics();
     node::telemetry::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
@@ -83,7 +88,7 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let release_log = Arc::new(ReleaseLog::open(record)?);
     let rate = throughput::calibrate(&pool, backend, Duration::ZERO).await?.best;
     tracing::info!(bytes_per_second = rate, "measured");
-    let leases = Leases::new(keyring, release_log, Limits::new(pool, &args).with_throughput(rate));
+    let leases = Leases::new(keyring, release_log, Limits::new(pool, &args)?.with_throughput(rate));
     let regions = Regions::new(copying, args.shm_bytes);
     let service = NoiseService::new(worker.clone(), leases.clone(), regions.clone(), args.chunk_bytes);
     let readiness = Readiness::not_ready("not registered yet");
@@ -167,7 +172,7 @@ where
 {
     let keyring = Keyring::new(Some(key), None);
     let release_log = Arc::new(ReleaseLog::open(args.state_dir.as_deref())?);
-    let leases = Leases::new(keyring, release_log, Limits::new(CpuPool::new(args.pool_threads())?, args));
+    let leases = Leases::new(keyring, release_log, Limits::new(CpuPool::new(args.pool_threads())?, args)?);
     let regions = Regions::new(CpuPool::new(args.pool_threads())?, args.shm_bytes);
     let worker = args.worker_id()?;
     let service = NoiseService::new(worker.clone(), leases.clone(), regions, args.chunk_bytes);

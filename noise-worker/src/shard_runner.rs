@@ -92,6 +92,7 @@ impl ShardRunner {
         let log = self.source.release_log.clone();
         log.record(grant.identity(), grant.branch(), vec![released]).await?;
         let found = self.shard.row(row, Instant::now() + self.source.row_timeout).await?;
+        self.source.limits.row_check.ensure_sound()?;
         self.shard.mark_released(row);
         match found {
             Some(found) => {

@@ -148,6 +148,12 @@ pub enum ServiceError {
     /// A stored object is missing, damaged, or not the one that was requested.
     #[error("checkpoint {object}: {reason}")]
     Checkpoint { object: String, reason: String },
+    /// Rows that the worker made again had other bits: its host computes wrongly.
+    #[error(
+        "row {row} from coordinate {coordinate} on, made by {made_by}, had other bits when {checked_by} made it again: this \
+         host computes wrongly and releases nothing more; take it out of service, and another worker makes the rows from the key"
+    )]
+    WrongRows { row: u64, coordinate: u64, made_by: String, checked_by: String },
     /// The worker takes no new work.
     #[error("this worker is draining; ask for the routing again")]
     Draining,

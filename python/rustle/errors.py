@@ -135,6 +135,10 @@ class StoreError(RustleError, OSError):
     """A file or store failed. Look at it before going on: what was bound last is not known."""
 
 
+class WrongRows(RustleError):
+    """The processor or its memory is faulty: rows differ from the specified ones. Nothing more is released here."""
+
+
 class OutOfMemory(RustleError, MemoryError):
     """No memory for rows or state."""
 
@@ -191,6 +195,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "unauthenticated": AccessDenied,
     "unavailable": Unavailable,
     "untrusted": Untrusted,
+    "wrong_rows": WrongRows,
 }
 
 # What rustls says of a certificate. The client of a cluster tries again after any failed connection, but the person who reads the

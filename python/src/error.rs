@@ -82,6 +82,9 @@ impl From<KernelError> for Refused {
             KernelError::OutOfMemory { .. } | KernelError::TooLarge { .. } => {
                 Self::Here("out_of_memory", error.to_string())
             }
+            KernelError::KnownAnswer { .. } | KernelError::WrongRow { .. } => {
+                Self::Here("wrong_rows", error.to_string())
+            }
             error => Self::Here("invalid_argument", error.to_string()),
         }
     }

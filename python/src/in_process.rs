@@ -3,12 +3,15 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ledger::{AnchorPlace, JobCursor, JobRecord, Ledger};
+use node::process::each_core::on_each_core;
 use node::process::rng;
 use noise_kernel::grid::{GridGenerator, GridMechanism};
-use noise_kernel::{Generator, History, JobKey, NoiseContext, Rounds, RowGenerator, Stream};
+use noise_kernel::{
+    Backend, Generator, History, JobKey, KernelError, NoiseContext, Recheck, Rounds, RowGenerator, Stream,
+};
 use plan::grid::{Grid, GridPlan};
 use plan::{Coefficients, Plan};
 use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError};
@@ -32,6 +35,9 @@ const MAX_AHEAD: u64 = 8;
 
 /// Memory for the past normals that inverse mechanisms keep.
 const HISTORY_BYTES: u64 = 1 << 30;
+
+/// Of so many noise blocks, one is made again on another instruction set, as by a worker.
+const RECHECK_ONE_IN: u64 = 1024;
 
 /// The settings of an `inproc://` URL.
 pub struct Options {
@@ -77,6 +83,7 @@ pub struct InProcess {
     key: JobKey,
     ledger: Ledger,
     pool: Arc<ThreadPool>,
+    recheck: Arc<Recheck>,
     prefetcher: PrefetchThread,
     producers: Mutex<Vec<Arc<RowProducer>>>,
 }
@@ -88,6 +95,7 @@ impl InProcess {
     /// A plan, key or ledger that cannot be used, or a job of another definition.
     pub fn open(options: Options) -> Result<Self> {
         let Options { folder, plan, job, dimension, key_file, threads, adopt } = options;
+        check_every_core()?;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
         let dimension = release::job::dimension(dimension, &plan)?;
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
@@ -114,6 +122,7 @@ impl InProcess {
             ledger,
             prefetcher: PrefetchThread::start(ahead, pool.clone())?,
             pool,
+            recheck: Arc::new(Recheck::new(Backend::Auto, RECHECK_ONE_IN)?),
             producers: Mutex::default(),
         })
     }
@@ -161,7 +170,7 @@ impl InProcess {
         if let Some(producer) = producers.iter().find(|producer| contains(&producer.range, &range)) {
             return Ok(producer.clone());
         }
-        let producer = Arc::new(RowProducer::new(self.generator(range)?));
+        let producer = Arc::new(RowProducer::new(self.generator(range)?, self.recheck.clone()));
         producers.retain(|other| !contains(&producer.range, &other.range));
         producers.push(producer.clone());
         Ok(producer)
@@ -221,7 +230,7 @@ impl Engine for InProcess {
         };
         let producer = self.producer(range.as_range())?;
         if !producer.row(row, range.as_range(), &self.pool, stop, &mut release)? {
-            let from_row_0 = RowProducer::new(self.generator(range.as_range())?);
+            let from_row_0 = RowProducer::new(self.generator(range.as_range())?, self.recheck.clone());
             from_row_0.row(row, range.as_range(), &self.pool, stop, release)?;
         }
         self.prefetcher.fill(&producer);
@@ -275,6 +284,13 @@ fn taken_up(ledger: Ledger, place: &AnchorPlace, adopt: bool) -> Result<Ledger> 
         return Ok(adoption::adopt(&ledger, place, nonce)?.0);
     }
     Ok(ledger)
+}
+
+/// Makes rows of known noise on every core, once in a process.
+fn check_every_core() -> Result<()> {
+    static CHECKED: OnceLock<Result<(), KernelError>> = OnceLock::new();
+    let check = || on_each_core(|| noise_kernel::check_known_answers(Backend::Auto));
+    Ok(CHECKED.get_or_init(|| check().map_err(|failed| failed.error)).clone()?)
 }
 
 fn nonce() -> Result<Nonce> {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use noise_kernel::grid::GridRowError;
-use noise_kernel::{Buffer, RowGenerator};
+use noise_kernel::{Buffer, Recheck, RowGenerator};
 use rayon::ThreadPool;
 
 use crate::error::{Refused, Result};
@@ -20,6 +20,8 @@ const ROWS_BETWEEN_SIGNALS: u64 = 8;
 pub struct RowProducer {
     /// The global coordinates.
     pub range: Range<u64>,
+    /// Makes a sample of the rows again.
+    recheck: Arc<Recheck>,
     /// Locked while rows are produced; before `ready`, where both are.
     generator: Mutex<RowGenerator>,
     /// Never locked for long: a finished row is delivered while others are produced.
@@ -42,8 +44,9 @@ enum Lookup {
 
 impl RowProducer {
     /// Creates a producer of the generator's range.
-    pub fn new(generator: RowGenerator) -> Self {
-        Self { range: generator.range(), generator: Mutex::new(generator), ready: Mutex::default() }
+    pub fn new(generator: RowGenerator, recheck: Arc<Recheck>) -> Self {
+        let range = generator.range();
+        Self { range, recheck, generator: Mutex::new(generator), ready: Mutex::default() }
     }
 
     /// Calls `deliver` with the words of a row in a range within the producer's own. Returns false where the producer
@@ -65,6 +68,8 @@ impl RowProducer {
         let Some(values) = values else { return Ok(false) };
         let start = (range.start - self.range.start) as usize;
         let end = (range.end - self.range.start) as usize;
+        // After a wrong row, rows that were made before it are no better.
+        self.recheck.ensure_sound()?;
         deliver(&values[start..end])?;
         Ok(true)
     }
@@ -116,9 +121,20 @@ impl RowProducer {
             rows.push(spare.map_or_else(|| Buffer::zeroed("rows produced ahead", width), Ok)?);
         }
         let mut out: Vec<&mut [f32]> = rows.iter_mut().map(|row| &mut row[..]).collect();
-        pool.install(|| generator.generate(&mut out))?;
+        pool.install(|| self.generate_checked(generator, &mut out))?;
         lock(&self.ready).rows.extend((first..).zip(rows.into_iter().map(Arc::new)));
         Ok(())
+    }
+
+    fn generate_checked(
+        &self,
+        generator: &mut RowGenerator,
+        rows: &mut [&mut [f32]],
+    ) -> Result<(), GridRowError> {
+        let sample = self.recheck.sample(generator)?;
+        generator.generate(rows)?;
+        let rows: Vec<&[f32]> = rows.iter().map(|row| &**row).collect();
+        Ok(self.recheck.check(sample, generator, &rows)?)
     }
 }
 

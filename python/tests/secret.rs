@@ -98,3 +98,14 @@ fn no_damaged_cursor_takes_its_secret_along() {
         assert!(Secret::of_cursor(&whole[..length], false).is_err());
     }
 }
+
+#[test]
+fn dither_is_another_for_each_secret_branch_and_row() {
+    let [one, other] = [[1; 32], [2; 32]].map(Secret::new);
+    let mut seeds: Vec<[u8; 32]> = vec![one.dither_seed(0, 0), one.dither_seed(1, 0), one.dither_seed(0, 1)];
+    seeds.push(other.dither_seed(0, 0));
+    assert_eq!(one.dither_seed(1, 0), seeds[1]);
+    seeds.sort_unstable();
+    seeds.dedup();
+    assert_eq!(seeds.len(), 4);
+}

@@ -4,6 +4,7 @@ pub mod affinity;
 pub mod blocking;
 pub mod cpu_pool;
 pub mod disk;
+pub mod each_core;
 pub mod hardening;
 pub mod memory;
 pub mod readiness;

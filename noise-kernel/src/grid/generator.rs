@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A row is what docs/grid-stream.md says of real numbers, whatever the instruction set, the rows made at once, ranges or
 /// threads: an approximate value decides only where its error bound allows it.
 pub struct GridGenerator {
-    stream: Stream,
-    mechanism: Arc<GridMechanism>,
-    range: Range<u64>,
+    pub(super) stream: Stream,
+    pub(super) mechanism: Arc<GridMechanism>,
+    pub(super) range: Range<u64>,
     /// Coordinates of the range.
     width: usize,
-    next_row: u64,
-    state: State,
+    pub(super) next_row: u64,
+    pub(super) state: State,
     /// The error that ended the rows.
     failed: Option<GridRowError>,
 }

@@ -13,6 +13,7 @@
 //!   generator on one block; `state`, `task`, `generator`: [`GridGenerator`]; `error`: its errors.
 //! * `oracle`, `oracle_tree`: [`GridOracle`], every row once more by exact arithmetic alone.
 
+mod block_copy;
 mod call;
 mod check;
 pub(crate) mod decide;

@@ -102,6 +102,29 @@ impl State {
         }
     }
 
+    /// Copies the values of the block at `index` of another state, which this is the state of.
+    pub fn take_part(&mut self, all: &Self, index: usize) {
+        let part = self.len() * index..self.len() * (index + 1);
+        match (self, all) {
+            (State::Whole(values), State::Whole(all)) => values.copy_from_slice(&all[part]),
+            (State::Floats(values), State::Floats(all)) => values.copy_from_slice(&all[part]),
+            // Both are of one mechanism.
+            _ => {}
+        }
+    }
+
+    /// Returns whether this is the state of the block at `index` of another one, bit by bit.
+    pub fn is_part_of(&self, all: &Self, index: usize) -> bool {
+        let part = self.len() * index..self.len() * (index + 1);
+        match (self, all) {
+            (State::Whole(values), State::Whole(all)) => values[..] == all[part],
+            (State::Floats(values), State::Floats(all)) => {
+                values.iter().zip(&all[part]).all(|(one, other)| one.to_bits() == other.to_bits())
+            }
+            _ => false,
+        }
+    }
+
     /// The bytes, on all threads of the current pool.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len() * self.element().bytes()];

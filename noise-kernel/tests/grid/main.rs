@@ -5,6 +5,7 @@
 mod cases;
 mod feedback_error;
 mod golden;
+mod rechecks;
 mod refusals;
 mod same_rows;
 mod statistics;

@@ -188,6 +188,7 @@ impl Leases {
         let text = plans.plan(&grant.job).await?;
         let spec = self.spec(text, key, grant.clone()).await?;
         let (generator, window) = restore(grant, &spec, &self.limits).await?;
+        self.limits.row_check.ensure_sound()?;
         Ok((spec, generator, window))
     }
 
@@ -205,6 +206,7 @@ impl Leases {
 
     /// Returns the shard and the verifier of its tokens, while the lease is valid.
     pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, TokenVerifier)> {
+        self.limits.row_check.ensure_sound()?;
         let table = self.table();
         let not_owner = || ServiceError::NotOwner { job: job.to_string(), shard };
         // Under the epoch presented, else the newest.

@@ -20,6 +20,7 @@ struct Flags {
 
 fn limits() -> Limits {
     Limits::new(node::process::cpu_pool::CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
+        .unwrap()
 }
 
 fn plan(scale: f64) -> Plan {

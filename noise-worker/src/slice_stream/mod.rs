@@ -241,6 +241,7 @@ impl SliceStream {
 
     /// Checks the lease, before every piece: it can be lost in the middle of a row.
     fn check_lease(&self) -> Result<()> {
+        self.leases.limits.row_check.ensure_sound()?;
         if self.slice.shard.cancelled.is_cancelled() || !self.leases.valid() {
             Err(self.slice.shard.not_owner())
         } else {

@@ -5,6 +5,7 @@ mod granted;
 mod keys;
 mod restoring;
 mod serving;
+mod wrong_rows;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,8 +15,9 @@ use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{
     Commitment, CoordinateRange, CoordinatorKey, ElementType, GrantedBranch, JobId, Lineage, Nonce,
-    ReleaseToken, Result, RowRange, Validity, WorkerId,
+    ReleaseToken, Result, RowRange, ServiceError, Validity, WorkerId,
     model::{CheckpointPiece, FetchSlice, LeaseGrant},
+    pb,
 };
 use tokio::time::Instant;
 
@@ -86,7 +88,11 @@ pub fn key() -> JobKey {
 }
 
 fn limits() -> Limits {
-    Limits::new(CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
+    limits_by(&["worker"])
+}
+
+fn limits_by(flags: &[&str]) -> Limits {
+    Limits::new(CpuPool::new(1).unwrap(), &Flags::parse_from(flags).args).unwrap()
 }
 
 pub fn grant() -> LeaseGrant {
@@ -164,7 +170,11 @@ impl Worker {
     }
 
     fn with_release_log(release_log: ReleaseLog, grant: LeaseGrant, asked: Duration) -> Self {
-        let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(release_log), limits());
+        Self::with_limits(limits(), release_log, grant, asked)
+    }
+
+    fn with_limits(limits: Limits, release_log: ReleaseLog, grant: LeaseGrant, asked: Duration) -> Self {
+        let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(release_log), limits);
         let worker = Self {
             service: NoiseService::new(
                 worker_id(),

@@ -34,6 +34,7 @@ impl ServiceError {
             | Restoring { .. }
             | RangeUnavailable { .. }
             | Draining
+            | WrongRows { .. }
             | NotLeader { .. }
             | Unavailable { .. } => Code::Unavailable,
             ResourceExhausted { .. } => Code::ResourceExhausted,
@@ -54,6 +55,7 @@ impl ServiceError {
             | Restoring { .. }
             | RangeUnavailable { .. }
             | Draining
+            | WrongRows { .. }
             | NotLeader { .. }
             | ResourceExhausted { .. }
             | MustRegister { .. }
@@ -90,7 +92,7 @@ impl ServiceError {
     pub fn is_notable(&self) -> bool {
         use ServiceError::*;
         match self {
-            Fenced { .. } | TokenExpired { .. } | StaleEpoch { .. } => true,
+            Fenced { .. } | TokenExpired { .. } | StaleEpoch { .. } | WrongRows { .. } => true,
             Unauthenticated | PermissionDenied | RangeNotAllowed { .. } => false,
             // Mistakes of the caller, who has been answered.
             InvalidArgument { .. } | GridRowsAreIntegers { .. } | NotFound { .. } => false,
@@ -127,6 +129,7 @@ impl ServiceError {
             RangeUnavailable { .. } => "range_unavailable",
             JobState { .. } => "job_state",
             Checkpoint { .. } => "checkpoint",
+            WrongRows { .. } => "wrong_rows",
             Draining => "draining",
             NotLeader { .. } => "not_leader",
             Unauthenticated => "unauthenticated",

@@ -68,6 +68,7 @@ fn one_of_each() -> Vec<ServiceError> {
         RangeUnavailable { job: text(), missing: vec![range], more: 0, waited_ms: 0, reason: text() },
         JobState { job: text(), state: text(), allowed: text() },
         Checkpoint { object: text(), reason: text() },
+        WrongRows { row: 0, coordinate: 0, made_by: text(), checked_by: text() },
         Draining,
         NotLeader { leader: text() },
         Unauthenticated,
