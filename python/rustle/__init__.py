@@ -9,19 +9,24 @@ from . import errors, sampling, schemes
 from ._batches import Batches
 from ._commitment import Commitment
 from ._connect import connect
+from ._data_set import DataSet
 from ._native import Plan
 from ._planning import calibrate, epsilon, event, plan, report, suggest
 from ._rounds import Rounds
 from ._session import Session
+from ._sweep import Sweep, SweepRun
 from .errors import RustleError
 
 __all__ = [
     "Batches",
     "Commitment",
+    "DataSet",
     "Plan",
     "Rounds",
     "RustleError",
     "Session",
+    "Sweep",
+    "SweepRun",
     "calibrate",
     "connect",
     "epsilon",

@@ -9,10 +9,12 @@ use ledger::{JobCursor, JobRecord, Ledger};
 use node::process::rng;
 use noise_kernel::{Generator, History, JobKey, NoiseContext, Rounds, Stream};
 use plan::{Coefficients, Plan};
-use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError};
+use proto::model::BudgetedAccount;
+use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError, SweepId};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use release::binding::bind;
-use release::branches;
+use release::job::JobDefinition;
+use release::{branches, budget};
 
 use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
@@ -44,6 +46,8 @@ pub struct Options {
     pub key_file: Option<PathBuf>,
     /// Threads that produce rows; `None` for one per processor.
     pub threads: Option<usize>,
+    /// The data set that pays for the job, and the sweep that the job is a run of.
+    pub budgeted: Option<(BudgetedAccount, Option<SweepId>)>,
 }
 
 /// An engine whose rows this process produces itself.
@@ -64,7 +68,7 @@ impl InProcess {
     /// # Errors
     /// A plan, key or ledger that cannot be used, or a job of another definition.
     pub fn open(options: Options) -> Result<Self> {
-        let Options { folder, plan, job, dimension, key_file, threads } = options;
+        let Options { folder, plan, job, dimension, key_file, threads, budgeted } = options;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
         let dimension = release::job::dimension(dimension, &plan)?;
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
@@ -75,7 +79,7 @@ impl InProcess {
         let plan_toml = plan.to_toml_string()?;
         let definition =
             release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1, nonce()?)?;
-        ledger.create_job(&definition.record, &definition.shards)?;
+        create(&ledger, &plan, &definition, budgeted)?;
         let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
         let pool = Arc::new(pool);
@@ -230,6 +234,26 @@ impl Engine for InProcess {
     }
 }
 
-fn nonce() -> Result<Nonce> {
+/// Creates the job, together with what a data set is charged for it.
+fn create(
+    ledger: &Ledger,
+    plan: &Plan,
+    definition: &JobDefinition,
+    budgeted: Option<(BudgetedAccount, Option<SweepId>)>,
+) -> Result<()> {
+    let Some((account, sweep)) = budgeted else {
+        ledger.create_job(&definition.record, &definition.shards)?;
+        return Ok(());
+    };
+    let event = budget::planned_event(plan, &account)?;
+    match sweep {
+        None => budget::create_job(ledger, definition, &account, &event)?,
+        Some(sweep) => budget::create_run(ledger, &sweep, definition, &account, &event)?,
+    };
+    Ok(())
+}
+
+/// Draws the nonce of a ledger, a job or a branch.
+pub fn nonce() -> Result<Nonce> {
     rng::nonce().map_err(|error| Refused::Here("internal", format!("random bytes: {error}")))
 }

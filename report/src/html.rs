@@ -20,16 +20,7 @@ svg{max-width:100%;height:auto}@media print{body{margin:0;font-size:11pt}h2{brea
 /// # Errors
 /// [`ReportError`](crate::ReportError) where a chart can't be drawn or accounted for.
 pub fn html(statement: &Statement, question: &Question) -> Result<String> {
-    let title = escape(&title(statement));
-    let mut page = String::new();
-    push(
-        &mut page,
-        format_args!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-        ),
-    );
+    let mut page = begun(&title(statement));
     let mut sections = sections(statement).into_iter();
     sections.next().into_iter().for_each(|first| section_to(&mut page, first));
     push(&mut page, format_args!("<h2>Charts</h2>\n"));
@@ -40,6 +31,29 @@ pub fn html(statement: &Statement, question: &Question) -> Result<String> {
     sections.for_each(|section| section_to(&mut page, section));
     page.push_str("</body>\n</html>\n");
     Ok(page)
+}
+
+/// Returns a page of these sections, without charts.
+pub(crate) fn page(title: &str, sections: Vec<Section>) -> String {
+    let mut page = begun(title);
+    sections.into_iter().for_each(|section| section_to(&mut page, section));
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+/// Returns the beginning of a page, up to its title.
+fn begun(title: &str) -> String {
+    let title = escape(title);
+    let mut page = String::new();
+    push(
+        &mut page,
+        format_args!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        ),
+    );
+    page
 }
 
 fn section_to(page: &mut String, section: Section) {

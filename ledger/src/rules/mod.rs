@@ -9,3 +9,5 @@ pub mod cursor;
 mod data_sets;
 mod jobs;
 mod shards;
+mod sweep_runs;
+mod sweeps;
