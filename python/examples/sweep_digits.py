@@ -75,7 +75,7 @@ def sampled(study):
     trial = study.ask()
     return trial, {
         "rate": trial.suggest_float("rate", 0.003, 0.3, log=True),
-        "clip_norm": trial.suggest_float("clip_norm", 0.5, 2.0, log=True),
+        "clip_norm": trial.suggest_categorical("clip_norm", SPACE["clip_norm"]),
     }
 
 

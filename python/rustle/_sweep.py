@@ -200,7 +200,8 @@ class SweepRun:
         """Opens the session of the run's job, which starts the run, or goes on with it.
 
         Args:
-            plan: A plan with another clip norm, or another mechanism of the same event; by default the sweep's.
+            plan: A plan with another clip norm; by default the sweep's. Noise is rounded to float32, so that other than
+                powers of two times the sweep's clip norm may have another event, which is refused.
         """
         folder = Path(self._sweep.data_set.folder)
         path = folder / f"{self.job}.plan.toml"
