@@ -227,3 +227,41 @@ fn one_run_is_the_least_that_a_selection_costs() {
         assert!(Account::new(&wrong, Neighbouring::ZeroOut).is_err(), "{mean} {shape:?}");
     }
 }
+
+/// The best of K noisy scores has the density E[K·F^{K−1}]·f, a closed form; its δ is integrated on a fine grid. The account
+/// must be no lower, and near it not absurdly high.
+#[test]
+fn the_best_of_several_runs_costs_no_less_than_its_integrated_delta() {
+    let sigma = 2.0;
+    let run = Event::Gaussian { noise_multiplier: sigma };
+    let density = |x: f64, at: f64, weight: &dyn Fn(f64) -> f64| {
+        let z = (x - at) / sigma;
+        let f = (-z * z / 2.0).exp() / (sigma * std::f64::consts::TAU.sqrt());
+        weight(accounting::normal::ln_cdf(z).exp()) * f
+    };
+    for mean in [2.0, 10.0, 40.0] {
+        let geometric = move |cdf: f64| {
+            let gamma = 1.0 / mean;
+            gamma / (1.0 - (1.0 - gamma) * cdf).powi(2)
+        };
+        let poisson = move |cdf: f64| mean * (mean * (cdf - 1.0)).exp();
+        let cases: [(Option<f64>, &dyn Fn(f64) -> f64); 2] = [(Some(1.0), &geometric), (None, &poisson)];
+        for (shape, weight) in cases {
+            let account = account(&Event::RepeatAndSelect { event: Box::new(run.clone()), mean, shape });
+            for epsilon in [0.5_f64, 1.0, 2.0, 3.0] {
+                let step = 1e-3;
+                let excess = |x: f64, p: f64, q: f64| {
+                    (density(x, p, weight) - epsilon.exp() * density(x, q, weight)).max(0.0) * step
+                };
+                let points = (0..40_000).map(|i| -18.0 + (f64::from(i) + 0.5) * step);
+                let removed: f64 = points.clone().map(|x| excess(x, 1.0, 0.0)).sum();
+                let added: f64 = points.map(|x| excess(x, 0.0, 1.0)).sum();
+                let stated = account.delta(epsilon).unwrap();
+                assert!(
+                    stated >= removed.max(added),
+                    "{mean} {shape:?} {epsilon}: {stated} {removed} {added}"
+                );
+            }
+        }
+    }
+}

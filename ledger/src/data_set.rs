@@ -3,12 +3,12 @@
 //! A charge is an event of the crate `accounting`, kept as its JSON: this crate compares texts and composes nothing.
 
 use proto::{
-    DataSetId, JobId, Nonce,
+    DataSetId, JobId, Nonce, SweepId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Head, JobState};
+use crate::{Head, JobState, SweepRecord};
 
 /// A data set with the budget that all its jobs share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,9 @@ pub struct Charge {
     pub event: String,
     /// Whether it may still change.
     pub state: ChargeState,
+    /// The sweep that the job is a run of. Then the sweep is charged for in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepId>,
 }
 
 /// A job's charge beside what the job has done.
@@ -74,6 +77,8 @@ pub struct DataSetState {
     pub record: DataSetRecord,
     /// Every job that was ever charged here, in order of their names.
     pub charges: Vec<ChargedJob>,
+    /// Every sweep that was ever charged here, in order of their names.
+    pub sweeps: Vec<SweepRecord>,
     /// The end of the data set's chain.
     pub head: Head,
 }
@@ -88,6 +93,8 @@ pub struct Reservation {
     /// The end of the data set's chain when this was found to fit. `None` for a job that exists, which reserves nothing
     /// more.
     pub expected: Option<Head>,
+    /// The sweep that the job is to be a run of, which is charged for in its place.
+    pub sweep: Option<SweepId>,
 }
 
 /// The charge of a job that is to rewind.

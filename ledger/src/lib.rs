@@ -15,7 +15,7 @@
 //! * `etcd` (feature `etcd`): the ledger in etcd, and the election of its leader.
 //! * `wire`: JSON of changes and records, as they are in etcd.
 //! * `copies`: copies of a ledger, which are found by anchors outside of it.
-//! * `data_set`: records of data sets and charges.
+//! * `data_set`: records of data sets and charges; `sweep`: of sweeps.
 //! * `record`, `error`, `report`: records of jobs and shards, errors, and the report of what was released.
 //!
 //! # Example
@@ -75,6 +75,7 @@ mod record;
 mod report;
 mod rules;
 mod store;
+mod sweep;
 mod sync;
 #[doc(hidden)]
 pub mod tables;
@@ -102,6 +103,7 @@ pub use rules::{
     cursor::{CursorState, JobCursor},
 };
 pub use store::FAIL_POINTS;
+pub use sweep::SweepRecord;
 
 /// The result of a call of the ledger.
 pub type Result<T, E = LedgerError> = std::result::Result<T, E>;

@@ -94,6 +94,10 @@ id!(
     /// The name of a data set whose privacy budget jobs draw on, unique in its ledger.
     DataSetId, "data_set"
 );
+id!(
+    /// The name of a sweep: a random number of runs of which the best is published, unique in its ledger.
+    SweepId, "sweep"
+);
 
 /// A random id of one start of a worker, which distinguishes it from other starts under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

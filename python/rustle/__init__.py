@@ -12,20 +12,25 @@ from . import errors, grid, sampling, schemes
 from ._batches import Batches
 from ._commitment import Commitment
 from ._connect import connect
+from ._data_set import DataSet
 from ._native import Plan
 from ._planning import calibrate, epsilon, event, plan, report, suggest
 from ._rounds import Rounds
 from ._session import Session
+from ._sweep import Sweep, SweepRun
 from ._wish import begin
 from .errors import RustleError
 
 __all__ = [
     "Batches",
     "Commitment",
+    "DataSet",
     "Plan",
     "Rounds",
     "RustleError",
     "Session",
+    "Sweep",
+    "SweepRun",
     "begin",
     "calibrate",
     "connect",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from . import _native, errors
+from ._data_set import DataSet, account_of, check_folder
 from ._session import Session
+from .sampling import Sampling
 
 
-def connect(url: str, adopt: bool = False) -> Session:
+def connect(
+    url: str, adopt: bool = False, *, data_set: DataSet | None = None, batches: Sampling | None = None
+) -> Session:
     """Opens the session of a job, at a URL of one of these forms.
 
     ``inproc://FOLDER?plan=PLAN.toml&job=NAME&dimension=M&key_file=FILE&threads=N``
@@ -39,17 +43,28 @@ def connect(url: str, adopt: bool = False) -> Session:
             privacy as a rewind does. What the other copy released since is in no account of this one. Without effect where
             nothing was copied; for ``inproc://`` alone.
 
+    ``data_set``: the data set of this folder whose budget pays for the whole plan when the job is created; a job of one names it
+    at every connection. ``batches``: how the records of each round are chosen, which its account assumes: None for any order, or
+    :class:`rustle.sampling.CyclicPoisson`. A coordinator's job has the data set that ``rustle job create --data-set`` named.
+
     Raises:
+        rustle.errors.BudgetExceeded: The data set's budget does not hold the plan. Nothing was reserved.
         rustle.errors.InvalidArgument: The URL has another form or an unknown setting.
         rustle.errors.Locked: Another process uses the folder.
         rustle.errors.InvalidArgument: ``adopt`` for another URL than ``inproc://``.
         rustle.errors.LedgerMissing: The folder's ledger is lost, or never came with its key. Nothing was created.
         rustle.errors.Unavailable: No coordinator answers.
     """
+    account = account_of(data_set, batches)
     if url.startswith("mpi://"):
         from ._mpi import session_of
 
         if adopt:
             raise errors.make("invalid_argument", "adopt is True; allowed: False, and `rustle ledger adopt --file`")
+        if account is not None:
+            text = "data_set is given; allowed: none under MPI, which keeps no budgets"
+            raise errors.make("invalid_argument", text)
         return Session(session_of(url))
-    return Session(_native.connect(url, adopt))
+    if data_set is not None and url.startswith("inproc://"):
+        check_folder(url, data_set)
+    return Session(_native.connect(url, account, None, adopt))

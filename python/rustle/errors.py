@@ -107,6 +107,10 @@ class Locked(RustleError):
     """Another process holds the ledger of this folder."""
 
 
+class BudgetExceeded(RustleError):
+    """The data set's budget does not hold the request. ``fields``: ``budget``, ``spent``, ``reserved``, ``asked``, ``total``, ``fits``."""
+
+
 class NotFound(RustleError, LookupError):
     """No job of that name."""
 
@@ -158,6 +162,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "batches": InvalidArgument,
     "batches_changed": BatchesChanged,
     "branch_superseded": BranchSuperseded,
+    "budget_exceeded": BudgetExceeded,
     "buffer": BufferRefused,
     "busy": SessionBusy,
     "closed": SessionClosed,

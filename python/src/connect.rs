@@ -9,10 +9,12 @@ use std::time::Duration;
 use node::auth::Bearer;
 use node::net::dial::DialOptions;
 use node::tls::{Credentials, TlsFiles};
-use proto::JobId;
+use proto::model::BudgetedAccount;
+use proto::{JobId, SweepId};
 use pyo3::prelude::*;
 use url::Url;
 
+use crate::budgets::{AccountWords, account_of};
 use crate::engine::Engine;
 use crate::error::{Refused, Result};
 use crate::in_process::{self, InProcess};
@@ -28,8 +30,14 @@ const OUTSIDE: [&str; 5] = ["job", "tls_dir", "token_file", "insecure", "timeout
 
 /// Opens a session. See `rustle.connect` for the URLs.
 #[pyfunction]
-#[pyo3(signature = (url, adopt=false))]
-pub fn connect(py: Python<'_>, url: &str, adopt: bool) -> Result<Session> {
+#[pyo3(signature = (url, account=None, sweep=None, adopt=false))]
+pub fn connect(
+    py: Python<'_>,
+    url: &str,
+    account: Option<AccountWords>,
+    sweep: Option<String>,
+    adopt: bool,
+) -> Result<Session> {
     let target = Target::parse(url)?;
     if adopt && target.scheme != "inproc" {
         return Err(Refused::invalid(
@@ -38,7 +46,9 @@ pub fn connect(py: Python<'_>, url: &str, adopt: bool) -> Result<Session> {
             "False for a cluster, whose coordinator is stopped and its ledger adopted by `rustle ledger adopt`",
         ));
     }
-    py.detach(|| Session::open(target.open(adopt)?))
+    let sweep = sweep.map(SweepId::new).transpose()?;
+    let budgeted = account.map(account_of).transpose()?.map(|account| (account, sweep));
+    py.detach(|| Session::open(target.open(adopt, budgeted)?))
 }
 
 struct Target {
@@ -73,7 +83,11 @@ impl Target {
         Ok(Self { scheme: scheme.to_owned(), rest: rest.to_owned(), settings: Settings(settings) })
     }
 
-    fn open(self, adopt: bool) -> Result<Arc<dyn Engine>> {
+    fn open(
+        self,
+        adopt: bool,
+        budgeted: Option<(BudgetedAccount, Option<SweepId>)>,
+    ) -> Result<Arc<dyn Engine>> {
         let job = self.settings.parsed("job", "a job's name")?.unwrap_or(JobId::new("default")?);
         if self.scheme == "inproc" {
             return Ok(Arc::new(InProcess::open(in_process::Options {
@@ -84,7 +98,13 @@ impl Target {
                 key_file: self.settings.path("key_file"),
                 threads: self.settings.parsed("threads", "a number of threads")?,
                 adopt,
+                budgeted,
             })?));
+        }
+        if budgeted.is_some() {
+            let allowed = "none for a coordinator's job, which names its data set when it is created: rustle job create \
+                           --data-set";
+            return Err(Refused::invalid("data_set", "given", allowed));
         }
         let seconds = self.settings.parsed("timeout", "seconds")?.unwrap_or(60.0);
         let timeout = Duration::try_from_secs_f64(seconds)

@@ -3,25 +3,24 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger::{AnchorPlace, JobCursor, JobRecord, Ledger};
-use node::process::each_core::on_each_core;
-use node::process::rng;
-use noise_kernel::grid::{GridGenerator, GridMechanism};
+use noise_kernel::grid::GridGenerator;
 use noise_kernel::{
-    Backend, Generator, History, JobKey, KernelError, NoiseContext, Recheck, Rounds, RowGenerator, Stream,
+    Backend, Generator, History, JobKey, NoiseContext, Recheck, Rounds, RowGenerator, Stream,
 };
+use plan::Plan;
 use plan::grid::{Grid, GridPlan};
-use plan::{Coefficients, Plan};
-use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError};
+use proto::model::BudgetedAccount;
+use proto::{CoordinateRange, JobId, RowRange, ServiceError, SweepId};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use release::adoption;
 use release::binding::bind;
 use release::branches;
 
 use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
+use crate::opening::{self, Numbers, nonce};
 use crate::producer::{PrefetchThread, RowProducer};
 use crate::row_buffer::RowBuffer;
 use crate::run_folder;
@@ -55,24 +54,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Whether a copy of a ledger is adopted, and continues with fresh noise.
     pub adopt: bool,
-}
-
-/// The numbers that rows are made with.
-enum Numbers {
-    Floats(Arc<Coefficients>),
-    Integers(Arc<GridMechanism>),
-}
-
-impl Numbers {
-    fn of(plan: &Plan) -> Result<Self> {
-        Ok(match plan.on_grid() {
-            None => Self::Floats(Arc::new(plan.coefficients()?)),
-            Some(on_grid) => {
-                let mechanism = GridMechanism::of_plan(on_grid.coefficients(), plan.iterations())?;
-                Self::Integers(Arc::new(mechanism))
-            }
-        })
-    }
+    /// The data set that pays for the job, and the sweep that the job is a run of.
+    pub budgeted: Option<(BudgetedAccount, Option<SweepId>)>,
 }
 
 /// An engine whose rows this process produces itself.
@@ -94,8 +77,8 @@ impl InProcess {
     /// # Errors
     /// A plan, key or ledger that cannot be used, or a job of another definition.
     pub fn open(options: Options) -> Result<Self> {
-        let Options { folder, plan, job, dimension, key_file, threads, adopt } = options;
-        check_every_core()?;
+        let Options { folder, plan, job, dimension, key_file, threads, adopt, budgeted } = options;
+        opening::check_every_core()?;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
         let dimension = release::job::dimension(dimension, &plan)?;
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
@@ -105,11 +88,11 @@ impl InProcess {
         let ledger = run_folder::open_ledger(&folder, nonce()?)?;
         let key = run_folder::key(&folder, key_file.as_deref(), &job, &ledger)?;
         let key_path = run_folder::key_path(&folder, key_file.as_deref());
-        let ledger = taken_up(ledger, &AnchorPlace::of_key(&key_path, &key.commitment()), adopt)?;
+        let ledger = opening::taken_up(ledger, &AnchorPlace::of_key(&key_path, &key.commitment()), adopt)?;
         let plan_toml = plan.to_toml_string()?;
         let definition =
             release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1, nonce()?)?;
-        ledger.create_job(&definition.record, &definition.shards)?;
+        opening::create_job(&ledger, &plan, &definition, budgeted)?;
         let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
         let pool = Arc::new(pool);
@@ -275,24 +258,4 @@ impl Engine for InProcess {
     fn report(&self, _stop: Stop) -> Result<String> {
         Ok(self.ledger.report(&self.job.name)?.to_string())
     }
-}
-
-/// Takes the ledger up, and adopts it where it is a copy that is to go on.
-fn taken_up(ledger: Ledger, place: &AnchorPlace, adopt: bool) -> Result<Ledger> {
-    ledger.take_up(place, nonce()?)?;
-    if adopt && ledger.copied().is_some() {
-        return Ok(adoption::adopt(&ledger, place, nonce)?.0);
-    }
-    Ok(ledger)
-}
-
-/// Makes rows of known noise on every core, once in a process.
-fn check_every_core() -> Result<()> {
-    static CHECKED: OnceLock<Result<(), KernelError>> = OnceLock::new();
-    let check = || on_each_core(|| noise_kernel::check_known_answers(Backend::Auto));
-    Ok(CHECKED.get_or_init(|| check().map_err(|failed| failed.error)).clone()?)
-}
-
-fn nonce() -> Result<Nonce> {
-    rng::nonce().map_err(|error| Refused::Here("internal", format!("random bytes: {error}")))
 }

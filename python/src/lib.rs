@@ -10,17 +10,20 @@
 //!   `secret`: what their digests are keyed by; `reservation`,
 //!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go; `sum_grid`: sums on a
 //!   plan's grid; `on_grid`: calls for integers.
-//! * `run_folder`: the ledger and the key of an engine in this process; `producer`: rows that it produces ahead.
+//! * `run_folder`: the ledger and the key of an engine in this process; `opening`: what opening one takes; `producer`: rows that it produces ahead.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
+//! * `budgets`: data sets and sweeps in the ledger of a folder.
 //! * `plans`, `search`, `account`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
 
 mod account;
+mod budgets;
 mod connect;
 mod digest;
 mod engine;
 mod error;
 mod in_process;
 mod on_grid;
+mod opening;
 mod plans;
 mod producer;
 mod py_engine;
@@ -47,6 +50,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::account::{event_epsilon, plan_event, statement};
+    #[pymodule_export]
+    use crate::budgets::{create_data_set, create_sweep, data_set_report, grant_budget, sweep_state};
     #[pymodule_export]
     use crate::connect::connect;
     #[pymodule_export]

@@ -17,17 +17,8 @@ const STYLE: &str = include_str!("style.css");
 /// # Errors
 /// [`ReportError`](crate::ReportError) where a chart can't be drawn or accounted for.
 pub fn html(statement: &Statement, question: &Question) -> Result<String> {
-    let title = escape(&title(statement));
-    let mut page = String::new();
-    push(
-        &mut page,
-        format_args!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}",
-            summary(statement)
-        ),
-    );
+    let mut page = begun(&title(statement));
+    page.push_str(&summary(statement));
     let mut sections = sections(statement).into_iter();
     sections.next().into_iter().for_each(|first| section_to(&mut page, first));
     push(&mut page, format_args!("<h2>Charts</h2>\n"));
@@ -38,6 +29,29 @@ pub fn html(statement: &Statement, question: &Question) -> Result<String> {
     sections.for_each(|section| section_to(&mut page, section));
     page.push_str("</body>\n</html>\n");
     Ok(page)
+}
+
+/// Returns a page of these sections, without charts.
+pub(crate) fn page(title: &str, sections: Vec<Section>) -> String {
+    let mut page = begun(title);
+    sections.into_iter().for_each(|section| section_to(&mut page, section));
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+/// Returns the beginning of a page, up to its title.
+fn begun(title: &str) -> String {
+    let title = escape(title);
+    let mut page = String::new();
+    push(
+        &mut page,
+        format_args!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        ),
+    );
+    page
 }
 
 /// Returns the box with the essence: ε of the plan and so far, of whom, of what, and when this was stated.

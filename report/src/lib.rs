@@ -37,6 +37,7 @@
 //! * `privacy_curve`: the distribution that figures are read off.
 //! * [`markdown()`], [`html()`], `sections`, `charts`: the answer as a page.
 //! * [`event`], `bands`: a plan's run as an event of `accounting`.
+//! * [`DataSetReport`] (`data_set`): the budget of a data set with all that it pays for, as data and as a page.
 //! * [`Job`] (`job`): a job as its coordinator reports it.
 //!
 //! Symbols are in `docs/notation.md`.
@@ -45,6 +46,7 @@
 
 mod bands;
 mod charts;
+mod data_set;
 mod error;
 pub mod event;
 mod figures;
@@ -57,6 +59,7 @@ mod question;
 mod sections;
 mod statement;
 
+pub use data_set::{Amount, ChargeLine, DataSetReport};
 pub use error::{ReportError, Result};
 pub use figures::{AtDelta, Figures};
 pub use grid_facts::GridFacts;

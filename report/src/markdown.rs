@@ -2,14 +2,19 @@
 
 use std::fmt::Write;
 
-use crate::sections::{Block, sections};
+use crate::sections::{Block, Section, sections};
 use crate::statement::Statement;
 
 /// Returns the statement as a Markdown page.
 #[must_use]
 pub fn markdown(statement: &Statement) -> String {
-    let mut page = format!("# {}\n", title(statement));
-    for section in sections(statement) {
+    page(&title(statement), sections(statement))
+}
+
+/// Returns a page of these sections.
+pub(crate) fn page(title: &str, sections: Vec<Section>) -> String {
+    let mut page = format!("# {title}\n");
+    for section in sections {
         push(&mut page, format_args!("\n## {}\n", section.title));
         for block in section.blocks {
             match block {

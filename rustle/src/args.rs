@@ -100,6 +100,9 @@ impl Command {
         if let Self::Report(args) = self {
             return report::run(&args, word);
         }
+        if let Self::Budget(command) = self {
+            return command.run(word);
+        }
         let format = Format::try_from(word)?;
         match self {
             Self::Report(args) => report::run(&args, word),
@@ -110,7 +113,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(&args, format),
             Self::Status(args) => status::run(&args, format),
             Self::Job(command) => command.run(format),
-            Self::Budget(command) => command.run(format),
+            Self::Budget(command) => command.run(word),
             Self::Fetch(args) => fetch::run(&args, format),
             Self::Plan(command) => command.run(format),
             Self::Account(command) => command.run(format),

@@ -65,7 +65,7 @@ pub enum Format {
     Json,
 }
 
-/// The values of `--format`. Markdown and HTML are formats of `rustle report` alone.
+/// The values of `--format`. Markdown and HTML are formats of `rustle report` and `rustle budget report`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Word {
     Table,
@@ -74,7 +74,7 @@ pub enum Word {
     Html,
 }
 
-/// The format of every command but `rustle report`; a table by default.
+/// The format of every command but the reports; a table by default.
 impl TryFrom<Option<Word>> for Format {
     type Error = anyhow::Error;
 
@@ -82,9 +82,9 @@ impl TryFrom<Option<Word>> for Format {
         match word {
             None | Some(Word::Table) => Ok(Self::Table),
             Some(Word::Json) => Ok(Self::Json),
-            Some(Word::Markdown | Word::Html) => {
-                Err(bad_use("--format markdown and html are for rustle report alone; allowed: table, json"))
-            }
+            Some(Word::Markdown | Word::Html) => Err(bad_use(
+                "--format markdown and html are for rustle report and rustle budget report; allowed: table, json",
+            )),
         }
     }
 }

@@ -291,7 +291,7 @@ fn what_cannot_be_stated_is_named() {
             "report --plan plan.toml --format table",
             "--format is table; allowed for reports: markdown, json, html",
         ),
-        ("key new --out k --format html", "rustle report alone"),
+        ("key new --out k --format html", "rustle budget report"),
         ("account event --event no.json --delta 1e-6", "kind"),
     ] {
         bench.refused(words, 2, &[message]);

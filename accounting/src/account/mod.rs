@@ -7,10 +7,12 @@ mod divergences;
 mod fixed_size;
 mod interpret;
 mod known;
+mod run_count;
 mod selection;
 mod totals;
 mod truncated;
 
+pub use self::run_count::RunCount;
 use self::totals::Totals;
 use crate::error::{AccountingError, Result, not_negative, probability};
 use crate::event::Event;

@@ -7,8 +7,8 @@
 //! ε(λ) + E[K]·δ̂ + ln E[K] / (λ−1),  δ̂ = δ(ln(1 + 1/(λ−1)))               K Poisson (Theorem 6)
 //! ```
 
-use crate::error::{AccountingError, Result, not_negative, positive};
-use crate::gaussian::bisect;
+use super::run_count::RunCount;
+use crate::error::Result;
 use crate::renyi;
 
 /// Orders that a selection is known at: up to about 160.
@@ -27,9 +27,10 @@ impl Selection {
     pub fn new(run: impl Fn(f64) -> Result<f64>, mean: f64, shape: Option<f64>) -> Result<Self> {
         let divergence = |order: f64| Ok((order, run(order)?));
         let one: Vec<(f64, f64)> = renyi::orders().take(ORDERS).map(divergence).collect::<Result<_>>()?;
+        let runs = RunCount::new(mean, shape)?;
         let curve = match shape {
-            Some(shape) => truncated(&one, check_mean(mean, shape)?, shape),
-            None => poisson(&one, positive("mean number of runs", mean)?),
+            Some(shape) => truncated(&one, mean, shape, runs.ln_gamma()),
+            None => poisson(&one, mean),
         };
         Ok(Self { curve: rising(curve) })
     }
@@ -42,20 +43,7 @@ impl Selection {
     }
 }
 
-fn check_mean(mean: f64, shape: f64) -> Result<f64> {
-    not_negative("shape of the number of runs", shape)?;
-    if mean.is_finite() && mean >= 1.0 {
-        return Ok(mean);
-    }
-    Err(AccountingError::Invalid {
-        what: "mean number of runs",
-        value: mean,
-        allowed: "finite and at least 1",
-    })
-}
-
-fn truncated(one: &[(f64, f64)], mean: f64, shape: f64) -> Vec<(f64, f64)> {
-    let ln_gamma = ln_gamma(mean, shape);
+fn truncated(one: &[(f64, f64)], mean: f64, shape: f64, ln_gamma: f64) -> Vec<(f64, f64)> {
     let cost = |(order, divergence): &(f64, f64)| (1.0 - 1.0 / order) * divergence - ln_gamma / order;
     let least = one.iter().map(cost).fold(f64::INFINITY, f64::min);
     // At order 1 nothing of ε counts, but all of ln γ.
@@ -75,19 +63,6 @@ fn poisson(one: &[(f64, f64)], mean: f64) -> Vec<(f64, f64)> {
         (*order, d + mean * delta + (mean.ln() / (order - 1.0)).max(0.0))
     };
     one.iter().map(best).collect()
-}
-
-/// Returns ln γ of the truncated negative binomial distribution of a mean, rounded down.
-fn ln_gamma(mean: f64, shape: f64) -> f64 {
-    // E[K] = η(1−γ)/(γ(1−γ^η)), which is (1/γ − 1)/ln(1/γ) at η = 0, in g = −ln γ.
-    let of = |g: f64| match shape {
-        0.0 => g.exp_m1() / g,
-        _ => shape * g.exp_m1() / -(-shape * g).exp_m1(),
-    };
-    if mean == 1.0 {
-        return 0.0;
-    }
-    -bisect(1e-12, 700.0, |g| of(g) >= mean).1
 }
 
 /// A divergence is at most that of any larger order.

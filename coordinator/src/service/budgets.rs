@@ -1,9 +1,9 @@
 //! Data sets: recording them, reading and raising their budgets.
 
-use ledger::{ChargeState, DataSetRecord, DataSetState, LedgerError};
+use ledger::{DataSetRecord, DataSetState};
 use proto::model::{CreateDataSet, PrivacyBudget};
 use proto::{DataSetId, Result, ServiceError, pb};
-use release::budget::{self, Odometer, cost_alone};
+use release::budget;
 use tracing::info;
 
 use super::branches::{MAX_ENTRIES, MAX_ENTRY_BYTES, entry_message};
@@ -76,42 +76,8 @@ impl Coordinator {
             self.answer_limits().accounts.clone().acquire_owned().await.map_err(ServiceError::internal)?;
         let message = node::process::blocking::run(move || {
             let _held = turn;
-            message_of(&state)
+            budget::message_of(&state)
         });
         Ok(message.await.map_err(ServiceError::internal)??)
     }
-}
-
-fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
-    let Odometer { spent, reserved, left, adaptive } = Odometer::of(state)?;
-    let DataSetRecord { data_set, unit, neighbouring, budget } = &state.record;
-    let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
-    let charge = |charged: &ledger::ChargedJob| {
-        let word = match charged.charge.state {
-            ChargeState::GivenBack => "given-back",
-            ChargeState::Open if charged.rows_bound == 0 => "reserved",
-            ChargeState::Open | ChargeState::Final => "spent",
-        };
-        Ok(pb::JobCharge {
-            job: charged.job.to_string(),
-            state: word.to_owned(),
-            rows_bound: charged.rows_bound,
-            branch: charged.branch,
-            event: charged.charge.event.clone(),
-            epsilon: cost_alone(charged, state)?,
-        })
-    };
-    Ok(pb::DataSet {
-        data_set: data_set.to_string(),
-        unit: unit.to_string(),
-        neighbouring: neighbouring.to_string(),
-        budget: amount(budget.epsilon),
-        spent: amount(spent),
-        reserved: amount(reserved),
-        left: amount(left),
-        charges: state.charges.iter().map(charge).collect::<Result<_, LedgerError>>()?,
-        entries: state.head.entries,
-        head: state.head.hash.to_vec(),
-        adaptive,
-    })
 }

@@ -1,12 +1,12 @@
 //! Creating, listing, finishing and destroying jobs.
 
 use accounting::Event;
-use ledger::{Created, JobRecord, JobState, Ledger};
+use ledger::{Created, JobRecord, JobState, Ledger, LedgerError};
 use node::process::rng;
 use plan::Plan;
-use proto::model::{CreateJob, PlacementHint};
+use proto::model::{BudgetedAccount, CreateJob, PlacementHint};
 use proto::{CoordinateRange, JobId, Result, RowRange, ServiceError, pb, tiling};
-use release::budget;
+use release::budget::{self, Admission};
 use release::job::JobDefinition;
 use tokio::time::Instant;
 use tracing::info;
@@ -30,23 +30,55 @@ impl Coordinator {
         if request.account.is_some() {
             self.check_may_be_charged(&request.job).await?;
         }
+        let budgeted = request.account.clone().zip(event);
+        for _ in 0..budget::ATTEMPTS {
+            let admission = self.admission(&request.job, budgeted.as_ref()).await?;
+            if let Some(job) = self.create_admitted(&request, &plan, dimension, admission).await? {
+                return Ok(job);
+            }
+        }
+        let data_set = budgeted.map_or_else(String::new, |(account, _)| account.data_set.into());
+        Err(LedgerError::DataSetChanged { data_set }.into())
+    }
+
+    /// Composes what the job costs with all other charges, which may take seconds: without the lock of changes, which
+    /// failover needs too.
+    async fn admission(
+        &self,
+        job: &JobId,
+        budgeted: Option<&(BudgetedAccount, Event)>,
+    ) -> Result<Option<Admission>> {
+        let Some((account, event)) = budgeted.cloned() else { return Ok(None) };
+        let job = job.clone();
+        self.with_ledger(move |ledger| budget::admit(ledger, &job, &account, &event)).await.map(Some)
+    }
+
+    /// Creates the job, charged for as it was admitted; `None` where the data set has changed since.
+    async fn create_admitted(
+        &self,
+        request: &CreateJob,
+        plan: &Plan,
+        dimension: u64,
+        admission: Option<Admission>,
+    ) -> Result<Option<pb::Job>> {
         let _change = self.lock_changes().await;
-        let shards = match request.shards {
-            Some(shards) => shards,
-            None => self.shards_to_choose(&request.job, dimension),
-        };
-        let job = request.job.clone();
-        let CreateJob { plan_toml, key_commitment, account, .. } = request;
+        let CreateJob { job, plan_toml, key_commitment, shards, .. } = request;
+        let shards = shards.unwrap_or_else(|| self.shards_to_choose(job, dimension));
         let nonce = rng::nonce().map_err(ServiceError::internal)?;
+        let (name, plan_toml) = (job.clone(), plan_toml.clone());
         let definition =
-            release::job::define(job.clone(), &plan, plan_toml, dimension, key_commitment, shards, nonce)?;
+            release::job::define(name, plan, plan_toml, dimension, *key_commitment, shards, nonce)?;
         let JobDefinition { record, shards } = definition.clone();
-        let view = JobView::new(record, shards, PlanSummary::new(&plan, dimension)?);
-        let create = move |ledger: &Ledger| match account.zip(event) {
-            None => ledger.create_job(&definition.record, &definition.shards),
-            Some((account, event)) => budget::create_job(ledger, &definition, &account, &event),
+        let view = JobView::new(record, shards, PlanSummary::new(plan, dimension)?);
+        let create = move |ledger: &Ledger| match admission {
+            None => ledger.create_job(&definition.record, &definition.shards).map(Some),
+            Some(admission) => match budget::create_admitted(ledger, &definition, &admission) {
+                Err(LedgerError::DataSetChanged { .. }) => Ok(None),
+                outcome => outcome.map(Some),
+            },
         };
-        match self.with_ledger(create).await? {
+        let Some(created) = self.with_ledger(create).await? else { return Ok(None) };
+        match created {
             Created::Existing => info!(%job, "job exists with this definition"),
             Created::New => {
                 info!(%job, dimension, shards = view.shards.len(), "job created");
@@ -54,7 +86,7 @@ impl Coordinator {
                 self.trigger_reconcile();
             }
         }
-        self.job_message(&job)
+        self.job_message(job).map(Some)
     }
 
     /// Waits for what workers know before a data set is charged for a new job. Fails where that contradicts the ledger.

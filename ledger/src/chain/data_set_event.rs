@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use proto::{
-    DataSetId, JobId, Nonce,
+    DataSetId, JobId, Nonce, SweepId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::data_set::{Charge, ChargeState, DataSetRecord};
+use crate::{
+    SweepRecord,
+    data_set::{Charge, ChargeState, DataSetRecord},
+};
 
 /// A durable event in the life of a data set. Its JSON is what is stored, hashed and exported, and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +58,26 @@ pub enum DataSetEvent {
         /// Whether it is charged for nothing.
         given_back: bool,
     },
+    /// A sweep was recorded, its number of runs was drawn, and the selection among them is charged for.
+    SweepReserved {
+        /// The sweep.
+        sweep: SweepId,
+        /// The event of one run, as JSON.
+        run: String,
+        /// The event that the sweep is charged for, as JSON.
+        charge: String,
+        /// The digest of the number of runs, [`SweepRecord::commitment`].
+        commitment: String,
+    },
+    /// A job was created as a run of a sweep.
+    RunStarted {
+        /// The sweep.
+        sweep: SweepId,
+        /// The job.
+        job: JobId,
+        /// The job's nonce.
+        job_nonce: Nonce,
+    },
 }
 
 /// The state that a data set has after its events so far.
@@ -64,6 +87,30 @@ pub struct ReplayedDataSet {
     pub created: Option<(DataSetRecord, Nonce)>,
     /// What each job is charged for.
     pub charges: BTreeMap<String, Charge>,
+    /// What chains say of each sweep.
+    pub sweeps: BTreeMap<String, ReplayedSweep>,
+}
+
+/// What a chain says of a sweep.
+#[derive(Debug, PartialEq)]
+pub struct ReplayedSweep {
+    data_set: DataSetId,
+    run: String,
+    charge: String,
+    commitment: String,
+    started: u64,
+}
+
+impl From<&SweepRecord> for ReplayedSweep {
+    fn from(record: &SweepRecord) -> Self {
+        Self {
+            data_set: record.data_set.clone(),
+            run: record.run.clone(),
+            charge: record.charge.clone(),
+            commitment: record.commitment(),
+            started: record.started,
+        }
+    }
 }
 
 impl ReplayedDataSet {
@@ -83,18 +130,38 @@ impl ReplayedDataSet {
             DataSetEvent::Reserved { job, job_nonce, charge } => {
                 let planned = charge.clone();
                 let data_set = record.data_set.clone();
-                let charge = Charge { data_set, job_nonce, planned, event: charge, state: ChargeState::Open };
-                if self.charges.insert(job.into(), charge).is_some() {
-                    return Err("a job reserves once");
-                }
+                let state = ChargeState::Open;
+                self.charge(job, Charge { data_set, job_nonce, planned, event: charge, state, sweep: None })?;
             }
             DataSetEvent::Recharged { job, charge, .. } => self.open(&job)?.event = charge,
             DataSetEvent::Settled { job, given_back } => {
                 let state = if given_back { ChargeState::GivenBack } else { ChargeState::Final };
                 self.open(&job)?.state = state;
             }
+            DataSetEvent::SweepReserved { sweep, run, charge, commitment } => {
+                let data_set = record.data_set.clone();
+                let replayed = ReplayedSweep { data_set, run, charge, commitment, started: 0 };
+                if self.sweeps.insert(sweep.into(), replayed).is_some() {
+                    return Err("a sweep is recorded once");
+                }
+            }
+            DataSetEvent::RunStarted { sweep, job, job_nonce } => {
+                let of =
+                    self.sweeps.get_mut(sweep.as_str()).ok_or("a run of a sweep that reserved nothing")?;
+                of.started += 1;
+                let data_set = record.data_set.clone();
+                let (planned, event, state) = (of.run.clone(), of.run.clone(), ChargeState::Open);
+                self.charge(job, Charge { data_set, job_nonce, planned, event, state, sweep: Some(sweep) })?;
+            }
         }
         Ok(())
+    }
+
+    fn charge(&mut self, job: JobId, charge: Charge) -> Result<(), &'static str> {
+        match self.charges.insert(job.into(), charge) {
+            None => Ok(()),
+            Some(_) => Err("a job reserves once"),
+        }
     }
 
     fn open(&mut self, job: &JobId) -> Result<&mut Charge, &'static str> {

@@ -7,14 +7,14 @@ use redb::{ReadTransaction, ReadableTable, TableHandle};
 
 use super::{Entry, Head, append_to, data_set_event::DataSetEvent, entries_of};
 use crate::{
-    JobRecord, JobState, Ledger, Result,
+    JobRecord, JobState, Ledger, Result, SweepRecord,
     data_set::{Charge, ChargeState, DataSetRecord},
     error::Fail,
     store::recording::RecordingTransaction,
-    tables::{self, CHARGES, CURSORS, DATA_SETS, JOBS, branch_cursor::rows_bound, data_sets_table},
+    tables::{self, CHARGES, CURSORS, DATA_SETS, JOBS, SWEEPS, branch_cursor::rows_bound, data_sets_table},
 };
 
-use super::data_set_event::ReplayedDataSet;
+use super::data_set_event::{ReplayedDataSet, ReplayedSweep};
 
 /// What precedes a data set's name in the tables of chains. No job's name has a slash.
 const PREFIX: &str = "data-set/";
@@ -65,7 +65,7 @@ impl Ledger {
 /// Checks the tables of data sets and charges against the chains, and each charge against its job.
 pub fn check(
     transaction: &ReadTransaction,
-    replayed: &BTreeMap<String, ReplayedDataSet>,
+    mut replayed: BTreeMap<String, ReplayedDataSet>,
     ledger: Nonce,
 ) -> Result<(), Fail> {
     let mut records = BTreeMap::<String, (DataSetRecord, Nonce)>::new();
@@ -87,7 +87,31 @@ pub fn check(
     if count != walked.len() {
         return Err(Fail::Record("a job is charged for in two data sets".to_owned()));
     }
-    walked.iter().try_for_each(|(job, charge)| check_job(transaction, job, charge))
+    walked.iter().try_for_each(|(job, charge)| check_job(transaction, job, charge))?;
+    check_sweeps(transaction, &mut replayed)
+}
+
+/// Checks the table of sweeps against the chains: each number of runs against its digest, and that no more were started.
+fn check_sweeps(
+    transaction: &ReadTransaction,
+    replayed: &mut BTreeMap<String, ReplayedDataSet>,
+) -> Result<(), Fail> {
+    let mut walked = BTreeMap::new();
+    for entry in transaction.open_table(SWEEPS)?.iter()? {
+        let (sweep, bytes) = entry?;
+        let record: SweepRecord = tables::decode(bytes.value())?;
+        if record.started > record.runs {
+            return Err(Fail::Record(format!("sweep {} has more runs than were drawn", record.sweep)));
+        }
+        walked.insert(sweep.value().to_owned(), ReplayedSweep::from(&record));
+    }
+    let count: usize = replayed.values().map(|data_set| data_set.sweeps.len()).sum();
+    let of_all = replayed.values_mut().flat_map(|data_set| std::mem::take(&mut data_set.sweeps));
+    same(SWEEPS.name(), &of_all.collect(), &walked)?;
+    if count != walked.len() {
+        return Err(Fail::Record("a sweep is charged for in two data sets".to_owned()));
+    }
+    Ok(())
 }
 
 /// Checks that the charge is that of a job of this ledger, and is settled where the job has ended and nowhere else.

@@ -56,7 +56,7 @@ fn check_all(transaction: &ReadTransaction) -> Result<(), Fail> {
     check_branches(transaction, &replayed)?;
     check_bindings(transaction, &replayed)?;
     check_checkpoints(transaction, &replayed)?;
-    data_sets::check(transaction, &data_sets, tables::ledger_id(&transaction.open_table(IDENTITY)?)?)
+    data_sets::check(transaction, data_sets, tables::ledger_id(&transaction.open_table(IDENTITY)?)?)
 }
 
 /// What the chains say, by name.

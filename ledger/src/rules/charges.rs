@@ -9,9 +9,10 @@
 //! what each branch before had released, and [`Ledger::bind`](crate::Ledger::bind) refuses rows ≥ n and every branch but
 //! the current one.
 
-use proto::{DataSetId, JobId};
+use proto::{DataSetId, JobId, SweepId};
 use redb::ReadableTable;
 
+use super::sweep_runs;
 use crate::{
     Head, JobRecord, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
@@ -31,7 +32,7 @@ pub fn reserve(
     job: &JobRecord,
     reservation: &Reservation,
 ) -> Result<(), Fail> {
-    let Reservation { data_set, event, expected } = reservation;
+    let Reservation { data_set, event, expected, sweep } = reservation;
     existing(&transaction.open_table(DATA_SETS)?, data_set)?;
     let changed = || LedgerError::DataSetChanged { data_set: data_set.to_string() };
     check_head(&transaction.open_table(HEADS)?, data_set, expected.ok_or_else(changed)?)?;
@@ -41,8 +42,12 @@ pub fn reserve(
         planned: event.clone(),
         event: event.clone(),
         state: ChargeState::Open,
+        sweep: sweep.clone(),
     };
     put_charge(&mut transaction.open_table(CHARGES)?, &job.job, &charge)?;
+    if let Some(sweep) = sweep {
+        return sweep_runs::start_run(transaction, job, reservation, sweep);
+    }
     let reserved =
         DataSetEvent::Reserved { job: job.job.clone(), job_nonce: job.nonce, charge: event.clone() };
     chains::append(transaction, data_set, &reserved)
@@ -60,6 +65,10 @@ pub fn check_same(
     let new = requested.map_or_else(none, |reservation| reservation.data_set.to_string());
     let difference = match (&charge, requested) {
         _ if old != new => format!("data set is {old}, requested {new}"),
+        (Some(charge), Some(requested)) if charge.sweep != requested.sweep => {
+            let name = |sweep: &Option<SweepId>| sweep.as_ref().map_or_else(none, ToString::to_string);
+            format!("sweep is {}, requested {}", name(&charge.sweep), name(&requested.sweep))
+        }
         (Some(charge), Some(requested)) if charge.planned != requested.event => {
             format!("account is {}, requested {}", charge.planned, requested.event)
         }
@@ -76,6 +85,7 @@ pub fn recharge(
     recharge: Option<&Recharge>,
 ) -> Result<(), Fail> {
     let Some(charge) = charge_of(&transaction.open_table(CHARGES)?, job)? else { return Ok(()) };
+    sweep_runs::check_no_run(job, charge.sweep.as_ref())?;
     let data_set = charge.data_set.clone();
     let Some(Recharge { event, expected, rows_bound: computed_on }) = recharge else {
         let state = format!("charged for in data set {data_set}");
@@ -103,6 +113,8 @@ pub fn settle(transaction: &RecordingTransaction<'_>, job: &JobId, keeps_charge:
     if charge.state != ChargeState::Open {
         return Ok(());
     }
+    // What was drawn for a sweep is charged for whatever its runs did.
+    let keeps_charge = keeps_charge || charge.sweep.is_some();
     let given_back = !keeps_charge && rows_bound(&transaction.open_table(CURSORS)?, job)? == 0;
     let state = if given_back { ChargeState::GivenBack } else { ChargeState::Final };
     let data_set = charge.data_set.clone();

@@ -3,7 +3,7 @@
 use proto::{DataSetId, JobId, model::PrivacyBudget};
 use redb::{ReadTransaction, ReadableTable};
 
-use super::{charges, format};
+use super::{charges, format, sweep_runs};
 use crate::{
     Created, Head, JobRecord, Ledger, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
@@ -80,7 +80,8 @@ impl Ledger {
         self.store.read(|transaction| {
             let record = existing(&transaction.open_table(DATA_SETS)?, data_set)?;
             let head = chains::head_of(&transaction.open_table(HEADS)?, data_set)?;
-            Ok(DataSetState { charges: charges_in(transaction, data_set)?, record, head })
+            let sweeps = sweep_runs::of_data_set(transaction, data_set)?;
+            Ok(DataSetState { charges: charges_in(transaction, data_set)?, sweeps, record, head })
         })
     }
 

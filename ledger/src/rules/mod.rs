@@ -10,3 +10,5 @@ mod data_sets;
 pub mod format;
 mod jobs;
 mod shards;
+mod sweep_runs;
+mod sweeps;

@@ -117,7 +117,7 @@ pub fn create_tables(db: &Database, id: Nonce) -> Result<(), redb::Error> {
 
 /// Creates the tables that a ledger of an older build lacks; writes nothing where there are none.
 fn create_missing_tables(db: &Database) -> Result<(), redb::Error> {
-    match db.begin_read()?.open_table(tables::CHARGES) {
+    match db.begin_read()?.open_table(tables::SWEEPS) {
         Ok(_) => return Ok(()),
         Err(TableError::TableDoesNotExist(_)) => {}
         Err(error) => return Err(error.into()),

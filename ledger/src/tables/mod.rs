@@ -44,6 +44,8 @@ pub const CHECKPOINTS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::ne
 pub const DATA_SETS: TableDefinition<&str, &[u8]> = TableDefinition::new("data_sets");
 /// Job -> what it is charged for, in which data set.
 pub const CHARGES: TableDefinition<&str, &[u8]> = TableDefinition::new("charges");
+/// Sweep -> its record, with the number of runs that was drawn.
+pub const SWEEPS: TableDefinition<&str, &[u8]> = TableDefinition::new("sweeps");
 /// Job or `data-set/` and a data set, index -> hash of the entry, then its event as JSON.
 pub const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("entries");
 /// Job or `data-set/` and a data set -> number of its entries, hash of the last.
@@ -73,6 +75,7 @@ pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::Tabl
     transaction.open_table(CHECKPOINTS)?;
     transaction.open_table(DATA_SETS)?;
     transaction.open_table(CHARGES)?;
+    transaction.open_table(SWEEPS)?;
     transaction.open_table(ENTRIES)?;
     transaction.open_table(HEADS)?;
     Ok(())

@@ -11,7 +11,7 @@ use crate::{
     error::Fail,
     tables::{
         BINDINGS, BRANCHES, CHARGES, CHECKPOINTS, CURSORS, DATA_SETS, ENTRIES, HEADS, JOBS, META, PLANS,
-        SHARDS, create_all,
+        SHARDS, SWEEPS, create_all,
     },
 };
 
@@ -36,6 +36,7 @@ pub fn apply(transaction: &WriteTransaction, changes: Vec<Change>) -> Result<(),
             name if name == CHECKPOINTS.name() => put(transaction, CHECKPOINTS, key, value),
             name if name == DATA_SETS.name() => put(transaction, DATA_SETS, key, value),
             name if name == CHARGES.name() => put(transaction, CHARGES, key, value),
+            name if name == SWEEPS.name() => put(transaction, SWEEPS, key, value),
             name if name == ENTRIES.name() => put(transaction, ENTRIES, key, value),
             name if name == HEADS.name() => put(transaction, HEADS, key, value),
             _ => Ok(None),

@@ -1,8 +1,8 @@
 //! A ledger whose charges are not what its chains say is refused, and an older ledger gets the tables it lacks.
 
-use ledger::{DataSetRecord, Ledger, LedgerError, Reservation};
+use ledger::{DataSetRecord, Ledger, LedgerError, Reservation, SweepRecord};
 use proto::{
-    DataSetId,
+    DataSetId, SweepId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
@@ -11,6 +11,7 @@ use crate::{Place, job, two_shards};
 
 const CHARGES: TableDefinition<&str, &[u8]> = TableDefinition::new("charges");
 const DATA_SETS: TableDefinition<&str, &[u8]> = TableDefinition::new("data_sets");
+const SWEEPS: TableDefinition<&str, &[u8]> = TableDefinition::new("sweeps");
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 
 fn charged(place: &Place) {
@@ -24,8 +25,19 @@ fn charged(place: &Place) {
     };
     ledger.create_data_set(&record).unwrap();
     let expected = Some(ledger.data_set(&data_set).unwrap().head);
-    let reservation = Reservation { data_set, event: "{\"rho\":0.5}".to_owned(), expected };
+    let reservation = Reservation { data_set, event: "{\"rho\":0.5}".to_owned(), expected, sweep: None };
     ledger.create_charged_job(&job("j"), &two_shards(), Some(&reservation)).unwrap();
+    let data_set = reservation.data_set;
+    let sweep = SweepRecord {
+        sweep: SweepId::new("s").unwrap(),
+        data_set: data_set.clone(),
+        run: "{\"rho\":0.5}".to_owned(),
+        charge: "{\"rho\":0.7}".to_owned(),
+        seed: [5; 32],
+        runs: 77,
+        started: 0,
+    };
+    ledger.create_sweep(&sweep, ledger.data_set(&data_set).unwrap().head).unwrap();
 }
 
 /// Replaces a text in every record of a table.
@@ -52,6 +64,10 @@ fn an_altered_charge_or_budget_is_damage() {
         (CHARGES, "0.5", "0.4"),
         (CHARGES, "\"open\"", "\"given-back\""),
         (CHARGES, "mails", "males"),
+        (SWEEPS, "77", "78"),
+        (SWEEPS, "[5,", "[6,"),
+        (SWEEPS, "0.7", "0.6"),
+        (SWEEPS, "\"started\":0", "\"started\":1"),
         (DATA_SETS, "2.0", "9.0"),
         (DATA_SETS, "user", "example"),
     ] {
@@ -91,7 +107,8 @@ fn a_ledger_gets_another_format_with_its_first_data_set() {
     {
         let db = Database::open(place.path()).unwrap();
         let transaction = db.begin_write().unwrap();
-        assert!(transaction.delete_table(CHARGES).unwrap() && transaction.delete_table(DATA_SETS).unwrap());
+        let gone = [CHARGES, SWEEPS, DATA_SETS].map(|table| transaction.delete_table(table).unwrap());
+        assert_eq!(gone, [true; 3]);
         transaction.commit().unwrap();
     }
     // As an older build left it.

@@ -31,7 +31,12 @@ fn head(ledger: &Ledger) -> Head {
 }
 
 fn reservation(expected: Head) -> Reservation {
-    Reservation { data_set: name(), event: "{\"kind\":\"planned\"}".to_owned(), expected: Some(expected) }
+    Reservation {
+        data_set: name(),
+        event: "{\"kind\":\"planned\"}".to_owned(),
+        expected: Some(expected),
+        sweep: None,
+    }
 }
 
 fn create(ledger: &Ledger, name: &str, expected: Head) -> Result<Created> {

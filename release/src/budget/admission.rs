@@ -4,7 +4,7 @@ use accounting::Event;
 use accounting::calibration::{Target, noise_multiplier};
 use ledger::{Created, DataSetRecord, DataSetState, Head, Ledger, LedgerError, Reservation};
 use proto::model::{BudgetedAccount, PrivacyBudget};
-use proto::{BudgetShortfall, DataSetId};
+use proto::{BudgetShortfall, DataSetId, JobId};
 
 use super::decision::decide;
 use super::events::{self, invalid};
@@ -27,22 +27,51 @@ pub fn create_job(
     account: &BudgetedAccount,
     event: &Event,
 ) -> Result<Created, LedgerError> {
+    decide(|| create_admitted(ledger, job, &admit(ledger, &job.record.job, account, event)?))
+}
+
+/// The admission of a job by the budget of a data set as it was.
+#[derive(Clone, Debug)]
+pub struct Admission(Reservation);
+
+/// Decides whether the budget holds a job, and writes nothing: what takes time of [`create_job`], for callers who then hold a
+/// lock while they create the job.
+///
+/// # Errors
+/// Those of [`create_job`].
+pub fn admit(
+    ledger: &Ledger,
+    job: &JobId,
+    account: &BudgetedAccount,
+    event: &Event,
+) -> Result<Admission, LedgerError> {
     let text = events::to_text(event)?;
-    decide(|| {
-        let state = ledger.data_set(&account.data_set)?;
-        check_same_neighbours(&state.record, account)?;
-        let expected = match ledger.job(&job.record.job)? {
-            Some(_) => None,
-            None => Some(admitted(&state, event)?),
-        };
-        let reservation = Reservation { data_set: account.data_set.clone(), event: text.clone(), expected };
-        ledger.create_charged_job(&job.record, &job.shards, Some(&reservation))
-    })
+    let state = ledger.data_set(&account.data_set)?;
+    check_same_neighbours(&state.record, account)?;
+    let expected = match ledger.job(job)? {
+        Some(_) => None,
+        None => Some(admitted(&state, event)?),
+    };
+    let data_set = account.data_set.clone();
+    Ok(Admission(Reservation { data_set, event: text, expected, sweep: None }))
+}
+
+/// Creates the job that was admitted.
+///
+/// # Errors
+/// [`LedgerError::DataSetChanged`] where the data set has changed since: admit it again. Else those of
+/// [`Ledger::create_job`].
+pub fn create_admitted(
+    ledger: &Ledger,
+    job: &JobDefinition,
+    admission: &Admission,
+) -> Result<Created, LedgerError> {
+    ledger.create_charged_job(&job.record, &job.shards, Some(&admission.0))
 }
 
 /// Compares the account's unit and relation with the data set's: those of a job that exists too, whose event does not have
 /// the unit.
-fn check_same_neighbours(record: &DataSetRecord, account: &BudgetedAccount) -> Result<(), LedgerError> {
+pub fn check_same_neighbours(record: &DataSetRecord, account: &BudgetedAccount) -> Result<(), LedgerError> {
     let DataSetRecord { unit, neighbouring, .. } = *record;
     let of_data_set = |word: &str| format!("{word}, as that of data set {}", account.data_set);
     if account.unit != unit {
@@ -55,8 +84,8 @@ fn check_same_neighbours(record: &DataSetRecord, account: &BudgetedAccount) -> R
 }
 
 /// Returns the end of the chain on which the event was found to fit.
-fn admitted(state: &DataSetState, event: &Event) -> Result<Head, LedgerError> {
-    let others = events::charged(&state.charges, |_| true)?;
+pub fn admitted(state: &DataSetState, event: &Event) -> Result<Head, LedgerError> {
+    let others = events::charged(state, |_| true)?;
     check_fits(state, others, event, || least_noise(state, event))?;
     Ok(state.head)
 }
@@ -75,7 +104,7 @@ pub fn check_fits(
     if total * (1.0 + ROUNDING) <= budget {
         return Ok(());
     }
-    let spent = events::epsilon(events::charged(&state.charges, is_spent)?, &state.record)?;
+    let spent = events::epsilon(events::charged(state, is_spent)?, &state.record)?;
     let digits = |epsilon: f64| format!("{epsilon:.6}");
     Err(LedgerError::BudgetExceeded(Box::new(BudgetShortfall {
         data_set: state.record.data_set.to_string(),
@@ -93,7 +122,7 @@ pub fn check_fits(
 /// up to 10⁹ is enough.
 fn least_noise(state: &DataSetState, event: &Event) -> Option<f64> {
     let PrivacyBudget { epsilon, delta } = state.record.budget;
-    let others = events::charged(&state.charges, |_| true).ok()?;
+    let others = events::charged(state, |_| true).ok()?;
     let neighbouring = events::of_relation(state.record.neighbouring);
     // Noise runs as f32, which may be that much less than the plan says.
     let target = Target { epsilon: epsilon * (1.0 - 1e-6), delta, neighbouring };
@@ -119,7 +148,7 @@ pub fn grant(ledger: &Ledger, data_set: &DataSetId, budget: PrivacyBudget) -> Re
     decide(|| {
         let state = ledger.data_set(data_set)?;
         let record = DataSetRecord { budget, ..state.record.clone() };
-        let total = events::epsilon(events::charged(&state.charges, |_| true)?, &record)?;
+        let total = events::epsilon(events::charged(&state, |_| true)?, &record)?;
         if total * (1.0 + ROUNDING) > budget.epsilon {
             let least = rounded_up(total * (1.0 + ROUNDING));
             let allowed = format!(

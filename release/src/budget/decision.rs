@@ -4,7 +4,7 @@ use ledger::LedgerError;
 
 /// The number of times that a decision is made again because others changed the data set meanwhile. Each time, one of them
 /// was admitted.
-const ATTEMPTS: usize = 10;
+pub const ATTEMPTS: usize = 10;
 
 /// Makes a decision and applies it, again while the data set changes in between.
 pub fn decide<T>(mut attempt: impl FnMut() -> Result<T, LedgerError>) -> Result<T, LedgerError> {

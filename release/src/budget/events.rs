@@ -1,7 +1,7 @@
 //! The event that a job is charged for, and what the accountant says of a composition.
 
 use accounting::{Account, AccountingError, Event, MatrixMechanism, Neighbouring, Sampling};
-use ledger::{ChargeState, ChargedJob, DataSetRecord, LedgerError};
+use ledger::{ChargeState, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
 use plan::Plan;
 use proto::model::{BudgetedAccount, NeighbouringRelation};
 use proto::{JobId, Result, ServiceError};
@@ -47,22 +47,33 @@ pub fn to_text(event: &Event) -> Result<String, LedgerError> {
 
 /// Reads a charge. Error: a newer build wrote it.
 pub fn from_text(job: &JobId, text: &str) -> Result<Event, LedgerError> {
-    serde_json::from_str(text).map_err(|error| {
-        let allowed = format!("an event that this build reads ({error})");
-        invalid("charge", format!("that of job {job}"), allowed)
-    })
+    read(format!("that of job {job}"), text)
 }
 
-/// Returns the events of the charges that `counts` selects, in order of their jobs; none of what was given back.
-pub fn charged<'a>(
-    charges: impl IntoIterator<Item = &'a ChargedJob>,
+fn read(whose: String, text: &str) -> Result<Event, LedgerError> {
+    serde_json::from_str(text)
+        .map_err(|error| invalid("charge", whose, format!("an event that this build reads ({error})")))
+}
+
+/// Returns the events of the charges that `counts` selects, in order of their jobs, then those of all sweeps; none of what was
+/// given back, and none of a sweep's runs.
+pub fn charged(
+    state: &DataSetState,
     counts: impl Fn(&ChargedJob) -> bool,
 ) -> Result<Vec<Event>, LedgerError> {
-    charges
-        .into_iter()
-        .filter(|charged| charged.charge.state != ChargeState::GivenBack && counts(charged))
-        .map(|charged| from_text(&charged.job, &charged.charge.event))
-        .collect()
+    let jobs = state.charges.iter().filter(|charged| costs(charged) && counts(charged));
+    let jobs = jobs.map(|charged| from_text(&charged.job, &charged.charge.event));
+    jobs.chain(state.sweeps.iter().map(of_sweep)).collect()
+}
+
+/// Returns whether the charge is its job's own, and not given back.
+pub fn costs(charged: &ChargedJob) -> bool {
+    charged.charge.state != ChargeState::GivenBack && charged.charge.sweep.is_none()
+}
+
+/// Reads the charge of a sweep. Error: a newer build wrote it.
+pub fn of_sweep(sweep: &SweepRecord) -> Result<Event, LedgerError> {
+    read(format!("that of sweep {}", sweep.sweep), &sweep.charge)
 }
 
 /// Returns the account of all these events together, under the data set's relation.
@@ -80,6 +91,10 @@ pub fn with_noise(event: &Event, noise_multiplier: f64) -> Event {
     match event {
         Event::MatrixMechanism(run) => {
             Event::MatrixMechanism(MatrixMechanism { noise_multiplier, ..run.clone() })
+        }
+        Event::RepeatAndSelect { event, mean, shape } => {
+            let event = Box::new(with_noise(event, noise_multiplier));
+            Event::RepeatAndSelect { event, mean: *mean, shape: *shape }
         }
         other => other.clone(),
     }

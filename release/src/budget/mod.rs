@@ -12,6 +12,8 @@
 //!   ([`accounting::rewind`]), as unsampled Gaussian mechanisms: a branch may repeat the batches that it left.
 //! * A job that ends before it has bound a row is charged for nothing. Any other keeps its whole charge, however early it
 //!   ended: when it ended may depend on what it released.
+//! * A sweep is charged from the beginning for the best of its random number of runs, and for nothing else: its runs can't
+//!   rewind, and nothing is given back.
 //!
 //! # Decisions
 //!
@@ -23,8 +25,13 @@ mod decision;
 mod events;
 mod odometer;
 mod rewinds;
+mod shown;
+mod sweeps;
 
-pub use admission::{create_job, grant};
+pub use admission::{Admission, admit, create_admitted, create_job, grant};
+pub use decision::ATTEMPTS;
 pub use events::planned_event;
-pub use odometer::{Odometer, cost_alone};
+pub use odometer::Odometer;
 pub use rewinds::{open_branch, released_rows};
+pub use shown::{message_of, report_of};
+pub use sweeps::{Sweep, create_run, create_sweep};

@@ -1,6 +1,6 @@
 //! What of a budget is spent, reserved and left.
 
-use ledger::{ChargeState, ChargedJob, DataSetState, LedgerError};
+use ledger::{ChargeState, ChargedJob, DataSetState, LedgerError, SweepRecord};
 
 use super::events;
 
@@ -8,7 +8,7 @@ use super::events;
 /// ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Odometer {
-    /// ε of the charges of all jobs that have bound a row, composed.
+    /// ε of the charges of all sweeps, and of all jobs that have bound a row, composed.
     pub spent: f64,
     /// By how much ε grows with the charges of jobs that have bound none.
     pub reserved: f64,
@@ -25,8 +25,8 @@ impl Odometer {
     /// # Errors
     /// [`LedgerError::Invalid`] where the charges have no figure that f64 holds.
     pub fn of(state: &DataSetState) -> Result<Self, LedgerError> {
-        let spent = events::epsilon(events::charged(&state.charges, is_spent)?, &state.record)?;
-        let all = events::composed(events::charged(&state.charges, |_| true)?, &state.record)?;
+        let spent = events::epsilon(events::charged(state, is_spent)?, &state.record)?;
+        let all = events::composed(events::charged(state, |_| true)?, &state.record)?;
         let budget = state.record.budget;
         let total = all.epsilon(budget.delta).map_err(events::unaccounted)?;
         Ok(Self {
@@ -38,12 +38,23 @@ impl Odometer {
     }
 }
 
-/// Returns ε of one job's charge alone, at the budget's δ; 0 for what was given back.
+/// Returns ε of one job's charge alone, at the budget's δ; 0 for what was given back, and for a run of a sweep.
 ///
 /// # Errors
 /// Those of [`Odometer::of`].
 pub fn cost_alone(charged: &ChargedJob, state: &DataSetState) -> Result<f64, LedgerError> {
-    events::epsilon(events::charged([charged], |_| true)?, &state.record)
+    if !events::costs(charged) {
+        return Ok(0.0);
+    }
+    events::epsilon(vec![events::from_text(&charged.job, &charged.charge.event)?], &state.record)
+}
+
+/// Returns ε of a sweep's charge alone, at the budget's δ.
+///
+/// # Errors
+/// Those of [`Odometer::of`].
+pub fn sweep_cost_alone(sweep: &SweepRecord, state: &DataSetState) -> Result<f64, LedgerError> {
+    events::epsilon(vec![events::of_sweep(sweep)?], &state.record)
 }
 
 /// Returns whether nothing gives the charge back.

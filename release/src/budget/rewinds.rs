@@ -29,7 +29,8 @@ fn recharge(ledger: &Ledger, request: &OpenBranch) -> Result<Option<Recharge>, L
     let OpenBranch { job, from_row, expected_branch, parent } = request;
     let Some(charge) = ledger.charge(job)? else { return Ok(None) };
     let Some(record) = ledger.job(job)? else { return Ok(None) };
-    if record.branch != *expected_branch || charge.state != ChargeState::Open {
+    let is_open = charge.state == ChargeState::Open && charge.sweep.is_none();
+    if record.branch != *expected_branch || !is_open {
         return Ok(None);
     }
     let state = ledger.data_set(&charge.data_set)?;
@@ -49,7 +50,7 @@ fn recharge(ledger: &Ledger, request: &OpenBranch) -> Result<Option<Recharge>, L
     let asked = rewound(&record, &planned, &rows)?;
     let event = events::to_text(&asked)?;
     if event != charge.event {
-        let others = events::charged(&state.charges, |charged| charged.job != *job)?;
+        let others = events::charged(&state, |charged| charged.job != *job)?;
         check_fits(&state, others, &asked, || None)?;
     }
     Ok(Some(Recharge { event, expected: state.head, rows_bound }))

@@ -8,11 +8,14 @@ use proto::model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit};
 use proto::{DataSetId, pb};
 use serde_json::{Value, json};
 
+use self::report::ReportArgs;
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::figures::{rounded_down, rounded_up};
-use crate::output::{self, Answer, Format, bad_use};
+use crate::output::{self, Answer, Format, Word, bad_use};
 use crate::streams;
+
+mod report;
 
 #[derive(Args, Clone, Debug)]
 pub struct DataSetArgs {
@@ -48,6 +51,8 @@ pub enum BudgetCommand {
     List(CoordinatorArg),
     /// List the hash chain of a data set's durable events
     History(DataSetArgs),
+    /// State what a budget paid for, on a page to be signed
+    Report(ReportArgs),
     /// Replace a budget by one that holds all that is spent and reserved
     Grant {
         #[command(flatten)]
@@ -65,13 +70,18 @@ impl BudgetCommand {
     fn coordinator(&self) -> &CoordinatorArg {
         match self {
             Self::List(coordinator) => coordinator,
+            Self::Report(args) => args.coordinator(),
             Self::Create { of, .. } | Self::Show(of) | Self::History(of) | Self::Grant { of, .. } => {
                 &of.coordinator
             }
         }
     }
 
-    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+    pub fn run(self, word: Option<Word>) -> anyhow::Result<ExitCode> {
+        let format = match self {
+            Self::Report(_) => Format::Table,
+            _ => Format::try_from(word)?,
+        };
         let coordinator = self.coordinator().clone();
         let to_call = coordinator.clone();
         online::block_on(&coordinator, async move {
@@ -84,6 +94,7 @@ impl BudgetCommand {
                 }
                 Self::Show(of) => print(&client.budgets().get(&of.data_set).await?, format)?,
                 Self::List(_) => list(&client, format).await?,
+                Self::Report(args) => args.write(&client, word).await?,
                 Self::History(of) => history(&client, &of.data_set, format).await?,
                 Self::Grant { of, epsilon, delta } => {
                     let own = client.budgets().get(&of.data_set).await?.budget.unwrap_or_default().delta;

@@ -65,7 +65,7 @@ enum UnitName {
 
 /// The output format of a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Page {
+pub enum Page {
     Markdown,
     Json,
     Html,
@@ -98,7 +98,8 @@ pub fn run(args: &ReportArgs, word: Option<Word>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(word: Option<Word>, out: Option<&Path>) -> anyhow::Result<Page> {
+/// Returns the format that `--format` or the ending of `--out` names; Markdown by default.
+pub fn page(word: Option<Word>, out: Option<&Path>) -> anyhow::Result<Page> {
     let ending = out.and_then(Path::extension).and_then(|ending| ending.to_str());
     match (word, ending) {
         (Some(Word::Json), _) | (None, Some("json")) => Ok(Page::Json),

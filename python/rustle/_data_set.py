@@ -1,0 +1,116 @@
+"""Data sets with one privacy budget for all jobs of a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native, errors
+from .sampling import CyclicPoisson, Sampling
+
+
+class DataSet:
+    """A data set with one privacy budget for all jobs that name it, in the ledger of a folder.
+
+    Creating it again with the same definition opens it. Jobs name it by ``rustle.connect(url, data_set=…)``; one whose whole
+    plan the budget does not hold, beside all others, is refused, and so is a rewind. No session may be open in the folder
+    meanwhile: its ledger is held by one process at a time, and by one session in it.
+
+    Args:
+        url: ``inproc://FOLDER``. At a coordinator: ``rustle budget``.
+        name: The data set's name.
+        unit: Whose data the budget protects: ``"example"``, ``"user"`` or ``"device"``.
+        epsilon: ε that all jobs together may cost.
+        delta: δ at which ε is stated.
+        neighbouring: ``"zero-out"``, ``"add-remove"`` or ``"replace"``.
+    """
+
+    def __init__(
+        self, url: str, name: str, *, unit: str, epsilon: float, delta: float, neighbouring: str = "zero-out"
+    ):
+        self.folder = folder_of(url)
+        self.name = name
+        self.unit = unit
+        self.neighbouring = neighbouring
+        _native.create_data_set(self.folder, (name, unit, neighbouring), (epsilon, delta))
+
+    def show(self) -> dict[str, Any]:
+        """The budget, what is ``spent``, ``reserved`` and ``left`` of it, and every job, as of ``rustle budget show``."""
+        return json.loads(_native.data_set_report(self.folder, self.name, "json"))
+
+    def grant(self, *, epsilon: float, delta: float) -> None:
+        """Replaces the budget by one that holds all that is spent and reserved."""
+        _native.grant_budget(self.folder, self.name, (epsilon, delta))
+
+    def report(self, path: str | os.PathLike[str] | None = None, *, format: str | None = None) -> str:
+        """Returns the report on the data set, to be signed, and writes it to ``path`` if there is one.
+
+        ``format``: markdown, html or json; by default the one that the path's ending names.
+        """
+        ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
+        format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
+        text = _native.data_set_report(self.folder, self.name, format)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a job says of its data."""
+
+    data_set: str
+    unit: str
+    neighbouring: str
+    batches: Sampling | None
+
+    def words(self) -> tuple[str, str, str, str]:
+        """Returns the words that the native module takes."""
+        return self.data_set, self.unit, self.neighbouring, _sampling(self.batches)
+
+
+def account_of(data_set: DataSet | None, batches: Sampling | None) -> tuple[str, str, str, str] | None:
+    """Returns the account of a job of the data set."""
+    if data_set is None:
+        if batches is not None:
+            raise errors.make("invalid_argument", "batches are given without a data_set; allowed: both, or neither")
+        return None
+    return Account(data_set.name, data_set.unit, data_set.neighbouring, batches).words()
+
+
+def folder_of(url: str) -> str:
+    """Returns the folder of a URL of an engine in this process."""
+    scheme, _, rest = url.partition("://")
+    folder, question, _ = rest.partition("?")
+    if scheme != "inproc" or not folder or question:
+        text = f"url is {url!r}; allowed: inproc://FOLDER. At a coordinator data sets are recorded by rustle budget create"
+        raise errors.make("invalid_argument", text)
+    return folder
+
+
+def check_folder(url: str, data_set: DataSet) -> None:
+    """Refuses a data set of another folder than the URL's."""
+    folder = url.removeprefix("inproc://").partition("?")[0]
+    if os.path.realpath(folder) != os.path.realpath(data_set.folder):
+        text = f"data_set is of {data_set.folder}; allowed: one of the job's folder, {folder}"
+        raise errors.make("invalid_argument", text)
+
+
+def _sampling(batches: Sampling | None) -> str:
+    if batches is None:
+        return ""
+    if not isinstance(batches, CyclicPoisson):
+        text = f"batches are {batches!r}; allowed: None, or rustle.sampling.CyclicPoisson, whose events compose"
+        raise errors.make("invalid_argument", text)
+    probability, partition, cap = batches.arguments()
+    event: dict[str, Any] = {
+        "kind": "cyclic-poisson",
+        "sampling_probability": probability,
+        "partition": partition,
+    }
+    if cap is not None:
+        event["cap"] = {"batch_cap": cap[0], "dataset_size": cap[1]}
+    return json.dumps(event)

@@ -1,0 +1,106 @@
+//! Data sets and sweeps in the ledger of a folder.
+
+use std::path::{Path, PathBuf};
+
+use ledger::{DataSetRecord, Ledger};
+use proto::model::{BudgetedAccount, PrivacyBudget};
+use proto::{DataSetId, SweepId};
+use pyo3::prelude::*;
+use release::budget::{self, Sweep};
+
+use crate::error::{Refused, Result};
+use crate::opening::nonce;
+use crate::plans::Plan;
+use crate::run_folder;
+
+/// The data set that a job draws on, its unit, its relation, and the sampling of its batches as JSON.
+pub type AccountWords = (String, String, String, String);
+
+/// Reads the words of an account.
+///
+/// # Errors
+/// A name, unit or relation that is none.
+pub fn account_of((data_set, unit, neighbouring, sampling): AccountWords) -> Result<BudgetedAccount> {
+    let data_set = DataSetId::new(data_set)?;
+    Ok(BudgetedAccount { data_set, unit: unit.parse()?, neighbouring: neighbouring.parse()?, sampling })
+}
+
+fn ledger_of(folder: &Path) -> Result<Ledger> {
+    let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(not_created)?;
+    run_folder::open_ledger(folder, nonce()?)
+}
+
+/// Records a data set in the folder's ledger, which begins where there is none. `words`: its name, unit and relation;
+/// `amount`: ε and δ of its budget.
+#[pyfunction]
+pub fn create_data_set(
+    py: Python<'_>,
+    folder: PathBuf,
+    words: (String, String, String),
+    amount: (f64, f64),
+) -> Result<()> {
+    let record = DataSetRecord {
+        data_set: DataSetId::new(words.0)?,
+        unit: words.1.parse()?,
+        neighbouring: words.2.parse()?,
+        budget: PrivacyBudget::new(amount.0, amount.1)?,
+    };
+    py.detach(|| {
+        ledger_of(&folder)?.create_data_set(&record)?;
+        Ok(())
+    })
+}
+
+/// Replaces a data set's budget by one that holds all charges.
+#[pyfunction]
+pub fn grant_budget(py: Python<'_>, folder: PathBuf, data_set: String, amount: (f64, f64)) -> Result<()> {
+    let data_set = DataSetId::new(data_set)?;
+    let budget = PrivacyBudget::new(amount.0, amount.1)?;
+    py.detach(|| Ok(budget::grant(&ledger_of(&folder)?, &data_set, budget)?))
+}
+
+/// The report on a data set, as JSON, Markdown or HTML.
+#[pyfunction]
+pub fn data_set_report(py: Python<'_>, folder: PathBuf, data_set: String, format: &str) -> Result<String> {
+    let data_set = DataSetId::new(data_set)?;
+    py.detach(|| {
+        let state = ledger_of(&folder)?.data_set(&data_set)?;
+        let report = budget::report_of(&budget::message_of(&state)?, env!("CARGO_PKG_VERSION"));
+        match format {
+            "json" => Ok(serde_json::to_string(&report)?),
+            "markdown" => Ok(report.markdown()),
+            "html" => Ok(report.html()),
+            other => Err(Refused::invalid("format", format!("{other:?}"), "markdown, html, json")),
+        }
+    })
+}
+
+/// Records a sweep over runs of a plan, and draws its number of runs.
+#[pyfunction]
+pub fn create_sweep(
+    py: Python<'_>,
+    folder: PathBuf,
+    sweep: String,
+    account: AccountWords,
+    plan: &Plan,
+    runs: (f64, Option<f64>),
+) -> Result<()> {
+    let account = account_of(account)?;
+    let sweep = Sweep { sweep: SweepId::new(sweep)?, mean: runs.0, shape: runs.1 };
+    py.detach(|| {
+        let run = budget::planned_event(&plan.0, &account)?;
+        budget::create_sweep(&ledger_of(&folder)?, &sweep, &account, &run)?;
+        Ok(())
+    })
+}
+
+/// The number of runs that have started, whether all that were drawn have, and the sweep's event as JSON.
+#[pyfunction]
+pub fn sweep_state(py: Python<'_>, folder: PathBuf, sweep: String) -> Result<(u64, bool, String)> {
+    let sweep = SweepId::new(sweep)?;
+    py.detach(|| {
+        let record = ledger_of(&folder)?.sweep(&sweep)?;
+        Ok((record.started, record.is_complete(), record.charge))
+    })
+}

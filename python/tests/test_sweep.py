@@ -1,0 +1,149 @@
+"""One budget for the jobs of a folder, and for the best of a random number of them."""
+
+import json
+import math
+import os
+
+import numpy as np
+import pytest
+from conftest import DIMENSION, STEPS
+from test_examples import ran
+
+import rustle
+from rustle import errors
+from rustle.sampling import CyclicPoisson
+
+DELTA = 1e-5
+
+
+def data_set(folder, epsilon):
+    return rustle.DataSet(f"inproc://{folder}", "mails", unit="user", epsilon=epsilon, delta=DELTA)
+
+
+def cost(plan):
+    """ε of jobs of the plan together; each alone has 4."""
+    return lambda count: rustle.epsilon(
+        {"kind": "self-composed", "event": rustle.event(plan), "count": count}, delta=DELTA
+    )
+
+
+def through(session):
+    """Takes all rows."""
+    return np.array([session.fetch_into(step, np.empty(DIMENSION, np.float32)) for step in range(STEPS)])
+
+
+def test_jobs_of_a_folder_share_the_budget_of_their_data_set(tmp_path, plan):
+    folder = tmp_path / "run"
+    together = cost(plan)
+    mails = data_set(folder, together(2) + 0.01)
+    plan.save(folder / "plan.toml")
+    url = f"inproc://{folder}?job="
+    with rustle.connect(url + "a", data_set=mails) as session:
+        through(session)
+    with rustle.connect(url + "b", data_set=mails):
+        pass
+    shown = mails.show()
+    assert shown["spent"]["epsilon"] == pytest.approx(together(1), rel=1e-6)
+    assert shown["spent"]["epsilon"] + shown["reserved"]["epsilon"] == pytest.approx(together(2), rel=1e-6)
+    assert [job["state"] for job in shown["jobs"]] == ["spent", "reserved"]
+
+    with pytest.raises(errors.BudgetExceeded) as refused:
+        rustle.connect(url + "c", data_set=mails)
+    assert float(refused.value.fields["total"]) == pytest.approx(together(3), rel=1e-4)
+    # A rewind costs what it leaves behind.
+    with rustle.connect(url + "a", data_set=mails) as session:
+        with pytest.raises(errors.BudgetExceeded):
+            session.restart()
+    mails.grant(epsilon=40, delta=DELTA)
+    with rustle.connect(url + "a", data_set=mails) as session:
+        session.restart()
+    with pytest.raises(errors.InvalidArgument, match="at least"):
+        mails.grant(epsilon=4, delta=DELTA)
+    text = mails.report(tmp_path / "budget.html")
+    assert shown["head"] not in text and mails.show()["head"] in text and "Signed" in text
+
+
+def test_what_is_no_account_of_the_data_set_is_refused(tmp_path, plan):
+    folder = tmp_path / "run"
+    mails = data_set(folder, 100)
+    plan.save(folder / "plan.toml")
+    with pytest.raises(errors.AlreadyExists, match="unit is user"):
+        rustle.DataSet(f"inproc://{folder}", "mails", unit="example", epsilon=100, delta=DELTA)
+    other = rustle.DataSet(f"inproc://{tmp_path / 'other'}", "mails", unit="user", epsilon=100, delta=DELTA)
+    for words, why in [
+        ({"data_set": other}, "one of the job's folder"),
+        ({"data_set": mails, "batches": ("any",)}, "CyclicPoisson"),
+        ({"batches": CyclicPoisson(0.1)}, "without a data_set"),
+    ]:
+        with pytest.raises(errors.InvalidArgument, match=why):
+            rustle.connect(f"inproc://{folder}?job=a", **words)
+    with pytest.raises(errors.InvalidArgument, match="rustle job create"):
+        rustle.connect("grpc://127.0.0.1:1?job=a", data_set=mails)
+    with pytest.raises(errors.InvalidArgument, match="rustle budget create"):
+        rustle.DataSet("grpc://127.0.0.1:1", "mails", unit="user", epsilon=1, delta=DELTA)
+    assert mails.show()["jobs"] == []
+    with rustle.connect(f"inproc://{folder}?job=a", data_set=mails, batches=CyclicPoisson(0.01)):
+        assert mails.name == "mails"
+    with pytest.raises(errors.AlreadyExists, match="data set is mails"):
+        rustle.connect(f"inproc://{folder}?job=a")
+
+
+def test_a_sweep_costs_the_selection_however_many_runs_were_drawn(tmp_path, plan):
+    mails = data_set(tmp_path / "run", 30)
+    words = {"plan": plan, "mean": 3, "shape": 1.0, "space": {"rate": [1, 2, 3]}}
+    sweep = rustle.Sweep(mails, "rates", **words)
+    spent = mails.show()["spent"]["epsilon"]
+    assert spent == pytest.approx(sweep.costs(DELTA)["epsilon"], rel=1e-9)
+    with pytest.raises(errors.InvalidArgument, match="runs have started"):
+        sweep.best()
+    seen, noise = [], []
+    for run in sweep:
+        chosen = run.parameters
+        # Opened again, a sweep is the same: the run keeps what it drew.
+        again = rustle.Sweep(mails, "rates", **words)
+        assert again.next().parameters == chosen and chosen["rate"] in (1, 2, 3)
+        with run.connect(plan=plan.replace(clip_norm=1.0)) as session:
+            noise.append(through(session))
+        run.score = seen.append(-run.number) or -run.number
+        with pytest.raises(errors.AlreadyExists, match="one score"):
+            run.score = 5
+    assert sweep.next() is None and sweep.best().number == 1
+    assert len({row.tobytes() for row in noise}) == len(seen) >= 1
+    assert mails.show()["spent"]["epsilon"] == spent and "rates.1" not in mails.report()
+    with pytest.raises(errors.InvalidArgument, match=f"allowed: 1 to {len(seen)}$"):
+        sweep.run(len(seen) + 1)
+    extra = rustle.SweepRun(sweep, len(seen) + 1)
+    with pytest.raises(errors.InvalidArgument, match="have started"):
+        extra.connect()
+    with pytest.raises(errors.AlreadyExists, match="space"):
+        rustle.Sweep(mails, "rates", **{**words, "space": {"rate": [9]}})
+    mode = os.stat(tmp_path / "run" / "rates.sweep.json").st_mode & 0o777
+    assert mode == 0o600
+
+
+def test_runs_are_of_the_event_that_was_charged_and_do_not_rewind(tmp_path, plan):
+    mails = data_set(tmp_path / "run", 10)
+    sweep = rustle.Sweep(mails, "rates", plan=plan, mean=2, shape=0.0)
+    run = sweep.next()
+    with pytest.raises(errors.InvalidArgument, match="as sweep rates has"):
+        run.connect(plan=plan.replace(noise_multiplier=plan.noise_multiplier / 2))
+    with run.connect() as session:
+        session.fetch_into(0, np.empty(DIMENSION, np.float32))
+        with pytest.raises(errors.RustleError, match="a run of sweep rates"):
+            session.restart()
+    with pytest.raises(errors.InvalidArgument, match="NaN"):
+        run.score = math.nan
+    with pytest.raises(errors.BudgetExceeded):
+        rustle.Sweep(mails, "more", plan=plan, mean=1000, shape=1.0)
+
+
+@pytest.mark.parametrize("words", [(), ("--optuna",)])
+def test_the_best_of_twenty_trainings_costs_less_than_all_of_them(tmp_path, words):
+    if words:
+        pytest.importorskip("optuna")
+    found = ran("sweep_digits", tmp_path / "run", *words)
+    assert found["spent"] == pytest.approx(found["epsilon"], rel=1e-9)
+    assert found["epsilon"] < 0.71 * found["composed"] and found["composed"] < found["summed"]
+    assert found["accuracy"] > 0.6
+    assert "sweep" in (tmp_path / "run" / "report.md").read_text()
+    assert json.loads((tmp_path / "run" / "rates.sweep.json").read_text())["runs"]

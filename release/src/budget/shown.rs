@@ -1,0 +1,91 @@
+//! A data set as it is shown: its odometer, and every charge with its cost alone.
+
+use ledger::{ChargeState, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
+use proto::pb;
+use report::{Amount, ChargeLine, DataSetReport};
+
+use super::odometer::{Odometer, cost_alone, sweep_cost_alone};
+
+/// Returns a data set with its odometer and all charges, those of sweeps last. Many sampled jobs take seconds.
+///
+/// # Errors
+/// Those of [`Odometer::of`].
+pub fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
+    let Odometer { spent, reserved, left, adaptive } = Odometer::of(state)?;
+    let DataSetRecord { data_set, unit, neighbouring, budget } = &state.record;
+    let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
+    let jobs = state.charges.iter().map(|charged| of_job(charged, state));
+    let sweeps = state.sweeps.iter().map(|sweep| of_sweep(sweep, state));
+    Ok(pb::DataSet {
+        data_set: data_set.to_string(),
+        unit: unit.to_string(),
+        neighbouring: neighbouring.to_string(),
+        budget: amount(budget.epsilon),
+        spent: amount(spent),
+        reserved: amount(reserved),
+        left: amount(left),
+        charges: jobs.chain(sweeps).collect::<Result<_, LedgerError>>()?,
+        entries: state.head.entries,
+        head: state.head.hash.to_vec(),
+        adaptive,
+    })
+}
+
+fn of_job(charged: &ChargedJob, state: &DataSetState) -> Result<pb::JobCharge, LedgerError> {
+    let word = match charged.charge.state {
+        _ if charged.charge.sweep.is_some() => "run",
+        ChargeState::GivenBack => "given-back",
+        ChargeState::Open if charged.rows_bound == 0 => "reserved",
+        ChargeState::Open | ChargeState::Final => "spent",
+    };
+    Ok(pb::JobCharge {
+        job: charged.job.to_string(),
+        state: word.to_owned(),
+        rows_bound: charged.rows_bound,
+        branch: charged.branch,
+        event: charged.charge.event.clone(),
+        epsilon: cost_alone(charged, state)?,
+    })
+}
+
+fn of_sweep(sweep: &SweepRecord, state: &DataSetState) -> Result<pb::JobCharge, LedgerError> {
+    Ok(pb::JobCharge {
+        job: sweep.sweep.to_string(),
+        state: "sweep".to_owned(),
+        rows_bound: 0,
+        branch: 0,
+        event: sweep.charge.clone(),
+        epsilon: sweep_cost_alone(sweep, state)?,
+    })
+}
+
+/// Returns the report on a data set, as `version` of the program writes it.
+#[must_use]
+pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
+    let amount = |amount: Option<pb::PrivacyAmount>| {
+        let pb::PrivacyAmount { epsilon, delta } = amount.unwrap_or_default();
+        Amount { epsilon, delta }
+    };
+    let line = |charge: &pb::JobCharge| ChargeLine {
+        job: charge.job.clone(),
+        state: charge.state.clone(),
+        rows_bound: charge.rows_bound,
+        branch: charge.branch,
+        epsilon: charge.epsilon,
+        event: serde_json::from_str(&charge.event).unwrap_or_default(),
+    };
+    DataSetReport {
+        data_set: data_set.data_set.clone(),
+        unit: data_set.unit.clone(),
+        neighbouring: data_set.neighbouring.clone(),
+        budget: amount(data_set.budget),
+        spent: amount(data_set.spent),
+        reserved: amount(data_set.reserved),
+        left: amount(data_set.left),
+        adaptive: data_set.adaptive,
+        entries: data_set.entries,
+        head: hex::encode(&data_set.head),
+        jobs: data_set.charges.iter().map(line).collect(),
+        version: version.to_owned(),
+    }
+}

@@ -1,0 +1,226 @@
+//! Random jobs, sweeps, rewinds, ends, grants and restarts on one data set: after each, the composed event that the chain
+//! states, read with nothing but the accountant, is within the budget that the chain states.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use accounting::{Account, Event, Neighbouring};
+use ledger::{DataSetEvent, DataSetRecord, JobState, Ledger, LedgerError};
+use plan::Plan;
+use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
+use proto::{Commitment, DataSetId, JobId, Nonce, RowRange, SweepId};
+use release::budget::{
+    Odometer, Sweep, create_job, create_run, create_sweep, grant, open_branch, planned_event,
+};
+use release::job::{JobDefinition, define};
+use tempfile::TempDir;
+
+const DELTA: f64 = 1e-6;
+const SEEDS: u64 = 12;
+const STEPS: usize = 50;
+
+/// Draws from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+fn plan_of(sigma: f64) -> Plan {
+    let text = format!(
+        "format = 1\nstream_version = {}\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = {sigma:?}\nclip_norm = \
+         1.0\n[participation]\nmin_sep = 5\nmax_participations = 2\n[mechanism]\nname = \"identity\"\n",
+        plan::STREAM_VERSION
+    );
+    Plan::from_toml_str(&text).unwrap()
+}
+
+fn account() -> BudgetedAccount {
+    BudgetedAccount {
+        data_set: DataSetId::new("mails").unwrap(),
+        unit: PrivacyUnit::User,
+        neighbouring: NeighbouringRelation::ZeroOut,
+        sampling: String::new(),
+    }
+}
+
+fn definition(job: &JobId, plan: &Plan, nonce: u64) -> JobDefinition {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&nonce.to_le_bytes());
+    let plan_toml = plan.to_toml_string().unwrap();
+    define(job.clone(), plan, plan_toml, 1_000, [7; 32], 1, Nonce::from_bytes(bytes)).unwrap()
+}
+
+/// A ledger under random use.
+struct World {
+    folder: TempDir,
+    ledger: Option<Ledger>,
+    dice: Dice,
+    jobs: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("ledger.redb");
+        Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
+        let ledger = Ledger::open(&path).unwrap();
+        let record = DataSetRecord {
+            data_set: account().data_set,
+            unit: PrivacyUnit::User,
+            neighbouring: NeighbouringRelation::ZeroOut,
+            budget: PrivacyBudget::new(3.0, DELTA).unwrap(),
+        };
+        ledger.create_data_set(&record).unwrap();
+        Self { folder, ledger: Some(ledger), dice: Dice(seed), jobs: 0 }
+    }
+
+    fn ledger(&self) -> &Ledger {
+        self.ledger.as_ref().unwrap()
+    }
+
+    /// One of the jobs so far.
+    fn job(&mut self) -> JobId {
+        let number = 1 + self.dice.below(self.jobs.max(1));
+        JobId::new(format!("job-{number}")).unwrap()
+    }
+
+    fn step(&mut self) -> Result<(), LedgerError> {
+        let sigma = [4.0, 8.0, 16.0][self.dice.below(3) as usize];
+        let plan = plan_of(sigma);
+        let event = planned_event(&plan, &account()).unwrap();
+        let sweep = SweepId::new(format!("sweep-{}", self.dice.below(3))).unwrap();
+        match self.dice.below(8) {
+            0 => {
+                self.jobs += 1;
+                let job = JobId::new(format!("job-{}", self.jobs)).unwrap();
+                create_job(self.ledger(), &definition(&job, &plan, self.jobs), &account(), &event).map(drop)
+            }
+            1 => {
+                let shape = [None, Some(1.0)][self.dice.below(2) as usize];
+                let sweep = Sweep { sweep, mean: 3.0, shape };
+                create_sweep(self.ledger(), &sweep, &account(), &event).map(drop)
+            }
+            2 => {
+                self.jobs += 1;
+                let job = JobId::new(format!("job-{}", self.jobs)).unwrap();
+                let definition = definition(&job, &plan, self.jobs);
+                create_run(self.ledger(), &sweep, &definition, &account(), &event).map(drop)
+            }
+            3 | 4 => {
+                let job = self.job();
+                let Some(record) = self.ledger().job(&job)? else { return Ok(()) };
+                let next = self.ledger().binding_summary(&job, record.branch)?.next_row;
+                let rows = RowRange::new(next, next + 1).unwrap();
+                let to = Commitment::of_text(&format!("{} {next}", record.branch));
+                self.ledger().bind(&job, record.branch, rows, &[to]).map(drop)
+            }
+            5 => {
+                let job = self.job();
+                let Some(record) = self.ledger().job(&job)? else { return Ok(()) };
+                let from_row = self.dice.below(3);
+                let back = OpenBranch { job, from_row, expected_branch: record.branch, parent: None };
+                let nonce = Nonce::from_bytes([100 + record.branch as u8; 32]);
+                open_branch(self.ledger(), &back, nonce).map(drop)
+            }
+            6 => {
+                let job = self.job();
+                self.ledger().set_job_state(&job, JobState::Finished).map(drop)
+            }
+            _ => {
+                let epsilon = 1.0 + self.dice.below(40) as f64 / 10.0;
+                let budget = PrivacyBudget::new(epsilon, DELTA).unwrap();
+                grant(self.ledger(), &account().data_set, budget)
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.ledger = None;
+        self.ledger = Some(Ledger::open(&self.folder.path().join("ledger.redb")).unwrap());
+    }
+
+    /// The chain's budget, and ε of what it charges.
+    fn read(&self) -> Reading {
+        let entries = self.ledger().data_set_entries(&account().data_set, 0, 10_000, 1 << 24).unwrap();
+        let mut reading = Reading::default();
+        for entry in entries {
+            reading.apply(serde_json::from_str(&entry.event).unwrap());
+        }
+        reading
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    budget: f64,
+    charges: BTreeMap<String, String>,
+    runs: BTreeMap<String, u64>,
+}
+
+impl Reading {
+    fn apply(&mut self, event: DataSetEvent) {
+        match event {
+            DataSetEvent::DataSetCreated { budget, .. } | DataSetEvent::BudgetGranted { budget } => {
+                self.budget = budget.epsilon;
+            }
+            DataSetEvent::Reserved { job, charge, .. } | DataSetEvent::Recharged { job, charge, .. } => {
+                self.charges.insert(job.to_string(), charge);
+            }
+            DataSetEvent::SweepReserved { sweep, charge, .. } => {
+                self.charges.insert(format!("of sweep {sweep}"), charge);
+            }
+            DataSetEvent::RunStarted { sweep, .. } => *self.runs.entry(sweep.to_string()).or_default() += 1,
+            DataSetEvent::Settled { job, given_back: true } => drop(self.charges.remove(job.as_str())),
+            DataSetEvent::Settled { .. } => {}
+        }
+    }
+
+    fn epsilon(&self) -> f64 {
+        let events = self.charges.values().map(|text| serde_json::from_str(text).unwrap()).collect();
+        Account::new(&Event::Composed { events }, Neighbouring::ZeroOut).unwrap().epsilon(DELTA).unwrap()
+    }
+}
+
+#[test]
+fn no_order_of_requests_takes_more_than_the_budget() {
+    let mut counts = [0u64; 3];
+    for seed in 0..SEEDS {
+        let mut world = World::new(seed);
+        for step in 0..STEPS {
+            match world.step() {
+                Ok(()) => counts[0] += 1,
+                Err(LedgerError::BudgetExceeded(_)) => counts[1] += 1,
+                Err(_) => counts[2] += 1,
+            }
+            if world.dice.below(10) == 0 {
+                world.reopen();
+            }
+            let reading = world.read();
+            let epsilon = reading.epsilon();
+            assert!(
+                epsilon <= reading.budget * (1.0 + 1e-9),
+                "seed {seed}, step {step}: {epsilon} > {}",
+                reading.budget
+            );
+            for (sweep, runs) in &reading.runs {
+                let record = world.ledger().sweep(&SweepId::new(sweep.as_str()).unwrap()).unwrap();
+                assert!(
+                    record.started == *runs && *runs <= record.runs,
+                    "seed {seed}, step {step}: {record:?}"
+                );
+            }
+            let Odometer { spent, reserved, .. } =
+                Odometer::of(&world.ledger().data_set(&account().data_set).unwrap()).unwrap();
+            assert!(
+                (spent + reserved - epsilon).abs() <= 1e-6 * epsilon.max(1e-3),
+                "seed {seed}, step {step}"
+            );
+        }
+    }
+    // Every kind of outcome came up often.
+    assert!(counts.iter().all(|count| *count > SEEDS), "{counts:?}");
+}

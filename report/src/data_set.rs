@@ -1,0 +1,239 @@
+//! The report on a data set: its budget, and all that it pays for.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::sections::{Block, Section};
+use crate::{html, markdown};
+
+/// An amount of privacy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Amount {
+    /// ε, in nats.
+    pub epsilon: f64,
+    /// δ that ε is stated at.
+    pub delta: f64,
+}
+
+/// What one job or sweep is charged for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChargeLine {
+    /// The job or sweep.
+    pub job: String,
+    /// `reserved`, `spent` or `given-back`; `sweep` for a sweep, and `run` for a run of one.
+    pub state: String,
+    /// Rows bound on all branches.
+    pub rows_bound: u64,
+    /// The current branch: the number of rewinds so far.
+    pub branch: u64,
+    /// ε of the charge alone, at the budget's δ.
+    pub epsilon: f64,
+    /// The event that is charged for.
+    pub event: Value,
+}
+
+/// A data set's budget and all its charges: data that serialise as JSON, and a page to be signed.
+///
+/// ```
+/// use report::{Amount, DataSetReport};
+///
+/// let at = |epsilon| Amount { epsilon, delta: 1e-6 };
+/// let report = DataSetReport {
+///     data_set: "mails".into(),
+///     unit: "user".into(),
+///     neighbouring: "zero-out".into(),
+///     budget: at(4.0),
+///     spent: at(1.0),
+///     reserved: at(0.5),
+///     left: at(2.5),
+///     adaptive: true,
+///     entries: 1,
+///     head: "ab".repeat(32),
+///     jobs: Vec::new(),
+///     version: "0.1.0".into(),
+/// };
+/// assert!(report.markdown().starts_with("# Privacy budget of data set mails\n"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DataSetReport {
+    /// The data set.
+    pub data_set: String,
+    /// Whose data the budget protects.
+    pub unit: String,
+    /// The relation that the budget holds under.
+    pub neighbouring: String,
+    /// The most that all jobs together may cost.
+    pub budget: Amount,
+    /// The cost of all that nothing gives back, composed.
+    pub spent: Amount,
+    /// By how much ε grows with what is only reserved.
+    pub reserved: Amount,
+    /// What the budget holds beyond both.
+    pub left: Amount,
+    /// Whether parameters of later jobs may depend on what earlier ones released.
+    pub adaptive: bool,
+    /// Entries of the data set's chain of events.
+    pub entries: u64,
+    /// The hash of the last one, hexadecimal.
+    pub head: String,
+    /// Every job and sweep that was ever charged.
+    pub jobs: Vec<ChargeLine>,
+    /// The version of the program.
+    pub version: String,
+}
+
+impl DataSetReport {
+    /// Returns the report as a Markdown page.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        markdown::page(&self.title(), self.sections())
+    }
+
+    /// Returns the report as one self-contained HTML page.
+    #[must_use]
+    pub fn html(&self) -> String {
+        html::page(&self.title(), self.sections())
+    }
+
+    fn title(&self) -> String {
+        format!("Privacy budget of data set {}", self.data_set)
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        vec![
+            Section { title: "Guarantee", blocks: self.guarantee() },
+            Section { title: "Charges", blocks: self.charges() },
+            Section { title: "What the figures hold for", blocks: self.assumptions() },
+            Section { title: "Record", blocks: self.record() },
+        ]
+    }
+
+    fn guarantee(&self) -> Vec<Block> {
+        let Self { unit, neighbouring, budget, .. } = self;
+        let total = up(self.spent.epsilon + self.reserved.epsilon);
+        let holds = format!(
+            "All that was charged, up to the last row of every plan, is ({total}, {delta})-differentially private for one \
+             {unit}, neighbouring data sets differing by {neighbouring}.",
+            delta = budget.delta
+        );
+        let rows = [
+            ("budget", budget.epsilon.to_string()),
+            ("spent", up(self.spent.epsilon)),
+            ("reserved", up(self.reserved.epsilon)),
+            ("left", down(self.left.epsilon)),
+        ];
+        let rows = rows.map(|(what, epsilon)| vec![what.to_owned(), epsilon, budget.delta.to_string()]);
+        vec![
+            Block::Point { label: "Together", text: holds },
+            Block::Table { head: vec!["", "ε", "δ"], rows: rows.to_vec() },
+        ]
+    }
+
+    /// Runs of sweeps are left out: their number is secret, and their sweep is charged for them.
+    fn charges(&self) -> Vec<Block> {
+        let shown: Vec<&ChargeLine> = self.jobs.iter().filter(|line| line.state != "run").collect();
+        if shown.is_empty() {
+            return vec![Block::Point { label: "None", text: "No job was ever charged.".into() }];
+        }
+        let sum: f64 = shown.iter().map(|line| line.epsilon).sum();
+        let row = |line: &&ChargeLine| {
+            let count = |count: u64| if line.state == "sweep" { "–".to_owned() } else { count.to_string() };
+            let cells = [line.job.clone(), line.state.clone(), count(line.rows_bound), count(line.branch)];
+            [cells.to_vec(), vec![up(line.epsilon)]].concat()
+        };
+        let head = vec!["job or sweep", "state", "rows bound", "rewinds", "ε alone"];
+        let text = format!("The ε of these add up to {}, which is not what they cost together.", up(sum));
+        vec![
+            Block::Table { head, rows: shown.iter().map(row).collect() },
+            Block::Point { label: "Sum", text },
+        ]
+    }
+
+    fn assumptions(&self) -> Vec<Block> {
+        let adaptive = if self.adaptive {
+            "Parameters of later jobs may have been chosen by what earlier ones released."
+        } else {
+            "Parameters of later jobs must not have been chosen by what earlier ones released; their gradients may depend on it."
+        };
+        let mut blocks = vec![
+            Block::Point { label: "Choices between jobs", text: adaptive.into() },
+            Block::Point {
+                label: "Not checked",
+                text: "That batches are drawn as each job says, that each contribution is clipped, that the data is that of \
+                       the data set, and that every use of the data is charged in this ledger."
+                    .into(),
+            },
+        ];
+        if self.jobs.iter().any(|line| line.state == "sweep") {
+            blocks.push(Block::Point {
+                label: "Sweeps",
+                text: "Each run draws its parameters by itself from one distribution that was fixed before; it is scored \
+                       without the data set, or within its own event; nothing but the best run is published, not even \
+                       the number of runs. Lists of jobs and chains of events show that number, and are as secret."
+                    .into(),
+            });
+        }
+        blocks
+    }
+
+    fn record(&self) -> Vec<Block> {
+        let point = |label, text: String| Block::Point { label, text };
+        vec![
+            point("Head", format!("The chain of this data set's events ends with `{}`.", self.head)),
+            point("Program", format!("rustle {}", self.version)),
+            point("Signed", "Name, date and signature: ______________________________".into()),
+        ]
+    }
+}
+
+/// Writes ε with five decimals, rounded up.
+fn up(epsilon: f64) -> String {
+    format!("{:.5}", (epsilon * 1e5).ceil() / 1e5)
+}
+
+/// Writes ε with five decimals, rounded down.
+fn down(epsilon: f64) -> String {
+    format!("{:.5}", (epsilon * 1e5).floor() / 1e5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(job: &str, state: &str, epsilon: f64) -> ChargeLine {
+        let event = Value::Null;
+        ChargeLine { job: job.into(), state: state.into(), rows_bound: 7, branch: 1, epsilon, event }
+    }
+
+    fn of(jobs: Vec<ChargeLine>) -> DataSetReport {
+        let at = |epsilon| Amount { epsilon, delta: 1e-6 };
+        DataSetReport {
+            data_set: "mails".into(),
+            unit: "user".into(),
+            neighbouring: "zero-out".into(),
+            budget: at(4.0),
+            spent: at(1.000_001),
+            reserved: at(0.5),
+            left: at(2.499_999),
+            adaptive: false,
+            entries: 3,
+            head: "ab".repeat(32),
+            jobs,
+            version: "0.1.0".into(),
+        }
+    }
+
+    #[test]
+    fn a_page_has_all_charges_and_never_the_number_of_runs() {
+        let lines = ["s.1", "s.2", "s.3"].map(|run| line(run, "run", 0.0));
+        let jobs = [vec![line("a", "spent", 1.2), line("s", "sweep", 0.9)], lines.to_vec()].concat();
+        let report = of(jobs);
+        for page in [report.markdown(), report.html()] {
+            for part in ["mails", &"ab".repeat(32), "1.50001", "2.49999", "2.10000", "Sweeps", "Signed"] {
+                assert!(page.contains(part), "{part} is missing in {page}");
+            }
+            assert!(!page.contains("s.1") && !page.contains("entries"), "{page}");
+        }
+        assert!(!of(Vec::new()).markdown().contains("Sweeps"));
+    }
+}
