@@ -10,10 +10,11 @@ use crate::block::{self, Block, BlockAddress};
 use crate::blt::{self, Blt};
 use crate::chacha::{self, Group, Rounds};
 use crate::elementwise;
-use crate::grid::decide::{self, Uncertain, Values};
-use crate::grid::feedback::{self, WholeBlock};
+use crate::grid::banded::{self, Source};
+use crate::grid::decide::{self, Uncertain, Values, WholeBlock};
+use crate::grid::feedback;
 use crate::grid::normals::Normals;
-use crate::grid::rows::{self, Decider, ROWS, RowBatch, Source};
+use crate::grid::rows::{self, Decider, ROWS, RowBatch};
 use crate::grid::words::FirstBits;
 use crate::output;
 use crate::partial_sums::{self, Sums};
@@ -239,9 +240,9 @@ operations! {
     fence(s,) => s.fence();
     scale_add(_s, out: &mut [f32], x: &[f32], factor: f32) => output::scale_add(out, x, factor);
     /// The first bits of the uniforms of one noise block of one grid stream.
-    grid_bits(s, place: BlockAddress<'_>, rounds: Rounds, bits: &mut FirstBits) => match rounds {
-        Rounds::Twenty => bits.fill::<S, true>(s, place),
-        Rounds::Twelve => bits.fill::<S, false>(s, place),
+    grid_bits(s, place: BlockAddress<'_>, rounds: Rounds, ahead: &[f32], bits: &mut FirstBits) => match rounds {
+        Rounds::Twenty => bits.fill::<S, true>(s, place, ahead),
+        Rounds::Twelve => bits.fill::<S, false>(s, place, ahead),
     };
     /// Approximate normals of given first bits.
     grid_normals(s, bits: &FirstBits, out: &mut Normals) => out.fill(s, bits);
@@ -252,7 +253,7 @@ operations! {
         => rows::blt(s, blt, state, together, open);
     grid_banded(
         s, sources: &[Source<'_>], within: &[[f64; ROWS]; ROWS], together: &mut RowBatch<'_>, open: &mut Decider<'_>,
-    ) => rows::banded(s, sources, within, together, open);
+    ) => banded::banded(s, sources, within, together, open);
     grid_blt_feedback(_s, omega: &[f64], state: &[Values], f: &mut Values)
         => feedback::blt::<S>(omega, state, f);
     grid_blt_advance(_s, theta: &[f64], state: &mut [Values], n: &WholeBlock)

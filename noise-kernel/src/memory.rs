@@ -27,6 +27,14 @@ macro_rules! numbers {
 
 numbers!(f32, f64, i32);
 
+/// The same memory as binary32 values, for fetching.
+pub(crate) fn as_binary32<N: Number>(values: &[N]) -> &[f32] {
+    const { assert!(align_of::<N>() >= align_of::<f32>() && size_of::<N>().is_multiple_of(size_of::<f32>())) };
+    let len = size_of_val(values) / size_of::<f32>();
+    // SAFETY: the same bytes for the same time, aligned, and any bits are a binary32 value.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), len) }
+}
+
 /// A buffer of numbers, binary32 unless another type is named, all +0 at first. It is as secret as its contents, so it has
 /// no `Debug`.
 pub struct Buffer<N: Number = f32> {

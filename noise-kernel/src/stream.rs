@@ -4,7 +4,7 @@ use crate::backend::Backend;
 use crate::block::{BLOCK, Block, BlockAddress, ZERO_BLOCK};
 use crate::chacha::Rounds;
 use crate::dispatch::Active;
-use crate::grid::exact::ExactNormal;
+use crate::grid::exact::{Digits, ExactNormal};
 use crate::grid::normals::Normals;
 use crate::grid::words::{FirstBits, exact_normal};
 use crate::range::check_range;
@@ -98,19 +98,33 @@ impl Stream {
         self.active.noise(self.address(number, block), self.rounds, ahead, out);
     }
 
-    /// Fills `out` with approximate normals of a block of stream `number`, as a grid has them, and `bits` with their words.
-    pub(crate) fn fill_grid_block(&self, number: u64, block: u64, bits: &mut FirstBits, out: &mut Normals) {
+    /// Fills `out` with approximate normals of a block of stream `number`, as a grid has them, and `bits` with their
+    /// words, while `ahead` comes into the caches.
+    pub(crate) fn fill_grid_block(
+        &self,
+        number: u64,
+        block: u64,
+        ahead: &[f32],
+        bits: &mut FirstBits,
+        out: &mut Normals,
+    ) {
         assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
-        self.active.grid_bits(self.address(number, block), self.rounds, bits);
+        self.active.grid_bits(self.address(number, block), self.rounds, ahead, bits);
         self.active.grid_normals(bits, out);
     }
 
-    /// A normal of a block of stream `number` to 300 bits, as a grid has it, by its place in the block.
-    pub(crate) fn exact_normal(&self, number: u64, block: u64, within: usize) -> Option<ExactNormal> {
+    /// A normal of a block of stream `number` as a grid has it, by its place in the block.
+    pub(crate) fn exact_normal(
+        &self,
+        number: u64,
+        block: u64,
+        within: usize,
+        digits: Digits,
+    ) -> Option<ExactNormal> {
         let place = self.address(number, block);
         match self.rounds {
-            Rounds::Twenty => exact_normal::<true>(place, within),
-            Rounds::Twelve => exact_normal::<false>(place, within),
+            Rounds::Twenty => exact_normal::<true>(place, within, digits),
+            Rounds::Twelve => exact_normal::<false>(place, within, digits),
         }
     }
 

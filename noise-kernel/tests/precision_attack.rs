@@ -8,6 +8,7 @@
 mod common;
 
 use common::stream;
+use noise_kernel::grid::{GridDeviations, GridFamily, GridGenerator, GridMechanism};
 use noise_kernel::{BranchKey, Generator, Rounds, Stream};
 use plan::Coefficients;
 use std::sync::Arc;
@@ -92,4 +93,70 @@ fn a_row_of_integers_that_is_added_as_floats_proves_as_much() {
         mistaken += u64::from(candidate.iter().zip(row).any(|(x, n)| is_proof(*x, 0.0 + as_float(n))));
     });
     assert!(mistaken as f64 >= 0.9 * RELEASES as f64, "{mistaken} of {RELEASES}");
+}
+
+/// Steps of the grid in a unit.
+const STEPS: f64 = 16_777_216.0;
+
+/// Independent rows on a grid of deviation 1, each in steps.
+fn grid_rows(releases: u64, mut visit: impl FnMut(u64, &[i32])) {
+    let deviations = GridDeviations::Every(STEPS);
+    let mechanism = Arc::new(GridMechanism::new(GridFamily::Identity, deviations, releases).unwrap());
+    let mut generator = GridGenerator::new(stream(), mechanism, 0..COORDINATES as u64).unwrap();
+    let mut row = vec![0; COORDINATES];
+    for release in 0..releases {
+        generator.generate(&mut [&mut row]).unwrap();
+        visit(release, &row);
+    }
+}
+
+/// Returns true where no row of 32 bits, added to the whole number `x`, is published as `y`.
+fn is_proof_on_grid(x: i64, y: f32) -> bool {
+    let whole = f64::from(y) * STEPS;
+    let n = whole as i64 - x;
+    whole.fract() != 0.0 || n.unsigned_abs() >= 1 << 31 || published(x + n) != y
+}
+
+/// A whole sum as a job publishes it.
+fn published(whole: i64) -> f32 {
+    (whole as f64 / STEPS) as f32
+}
+
+/// On a grid nothing is proved, and the best test is the Gaussian's: right by 2Φ(μ/2) − 1 more often than wrong.
+///
+/// RUSTLE_LONG sees 10⁹ coordinates.
+#[test]
+fn rows_on_a_grid_prove_nothing() {
+    let releases = if std::env::var_os("RUSTLE_LONG").is_some() { 1_953_126 } else { 40_000 };
+    let norm = 0.1;
+    let candidate = candidate(norm);
+    let moved: Vec<i64> = candidate.iter().map(|x| (f64::from(*x) * STEPS).round() as i64).collect();
+    let mut proofs = 0u64;
+    let mut mistaken = 0u64;
+    let mut above = [0u64; 2];
+    grid_rows(releases, |release, row| {
+        // Every other release is of the candidate.
+        let world = (release % 2) as usize;
+        let mut sum = 0.0;
+        for (&n, &x) in row.iter().zip(&moved) {
+            let y = published(i64::from(n) + if world == 1 { x } else { 0 });
+            // Of the other sum.
+            proofs += u64::from(is_proof_on_grid(if world == 1 { 0 } else { x }, y));
+            sum += f64::from(y) * x as f64 / STEPS;
+        }
+        above[world] += u64::from(sum > norm * norm / 2.0);
+        // The same rows added as floats to sums that are on no grid.
+        let mut pairs = candidate.iter().zip(row).zip(&moved);
+        mistaken += u64::from(pairs.any(|((x, &n), &m)| is_proof_on_grid(m, x + published(i64::from(n)))));
+    });
+    assert_eq!(proofs, 0);
+    assert!(mistaken > releases / 2, "{mistaken} of {releases} mistaken releases: the attack does not work");
+    let half = releases as f64 / 2.0;
+    let advantage = (above[1] as f64 - above[0] as f64) / half;
+    // 2Φ(0.05) − 1.
+    let allowed = 0.039_878;
+    println!(
+        "{releases} releases: advantage {advantage:.4}, the Gaussian's {allowed:.4}; mistaken {mistaken}"
+    );
+    assert!((advantage - allowed).abs() < 3.3 * (0.5 / half).sqrt(), "{advantage}");
 }

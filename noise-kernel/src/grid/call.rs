@@ -1,16 +1,17 @@
 //! One call of the generator on one block: some rows of one mechanism.
 
-use super::decide::Values;
+use super::banded::Source;
+use super::decide::{Values, WholeBlock};
 use super::family::{GridBanded, GridFamily, GridInverse};
-use super::feedback::WholeBlock;
 use super::mechanism::GridMechanism;
 use super::normals::Normals;
-use super::rows::{Blt, Decider, MOST_BUFFERS, OpenStrip, ROWS, RowBatch, Source};
+use super::rows::{Blt, Decider, MOST_BUFFERS, OpenStrip, ROWS, RowBatch};
 use super::settle::{BlockRow, Fault, Faults, Scratch};
-use super::task::{GridSink, StatePart};
+use super::task::{GridSink, StatePart, TaskBlock};
 use super::tree;
 use crate::Stream;
 use crate::tree::{Step, steps};
+use std::ops::Range;
 
 /// Rows of an inverse mechanism made together: they share the normals drawn for them.
 const INVERSE_ROWS: usize = 16;
@@ -23,6 +24,13 @@ pub(crate) struct Call<'a> {
     count: usize,
     /// Of a tree.
     steps: Vec<Step>,
+}
+
+/// A block, and the memory that the next one needs.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    block: u64,
+    ahead: &'a [f32],
 }
 
 /// What rows of a banded C that are made together look back at.
@@ -48,25 +56,32 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Makes all rows of block `block`: `state` advances by them, `sink` gets them.
-    pub fn run(
-        &self,
-        block: u64,
-        state: StatePart<'_>,
-        scratch: &mut Scratch,
-        sink: &mut GridSink<'_, '_>,
-    ) -> Result<(), Fault> {
+    /// Makes all rows of block `block`: its state advances by them, its sink gets them.
+    pub fn run(&self, block: u64, parts: TaskBlock<'_, '_>, scratch: &mut Scratch) -> Result<(), Fault> {
+        let TaskBlock { state, mut sink, ahead } = parts;
+        let sink = &mut sink;
         match (self.mechanism.family(), state) {
             (GridFamily::Blt { theta, omega }, StatePart::Floats(state)) => {
-                self.blt(Blt { theta, omega }, block, state, scratch, sink)
+                self.blt(Blt { theta, omega }, Place { block, ahead }, state, scratch, sink)
             }
             (GridFamily::Banded(banded), StatePart::Whole(state)) => {
-                self.banded(banded, block, state, scratch, sink)
+                self.banded(banded, Place { block, ahead }, state, scratch, sink)
             }
             (GridFamily::Inverse(inverse), _) => self.inverse(inverse, block, scratch, sink),
             (GridFamily::Tree(_), StatePart::Whole(state)) => self.tree(block, state, scratch, sink),
             _ => self.identity(block, scratch, sink),
         }
+    }
+
+    /// The rows of the call in batches of 1, 2, 4 or 8, the largest first.
+    fn batches(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let left = self.count - at;
+            let size = if left == 0 { 0 } else { ROWS.min(1 << left.ilog2()) };
+            at += size;
+            (size > 0).then(|| at - size..at)
+        })
     }
 
     fn at(&self, index: usize, block: u64) -> BlockRow<'_> {
@@ -85,7 +100,7 @@ impl<'a> Call<'a> {
     fn blt(
         &self,
         blt: Blt<'_>,
-        block: u64,
+        place: Place<'_>,
         state: &mut [Values],
         scratch: &mut Scratch,
         sink: &mut GridSink<'_, '_>,
@@ -93,7 +108,7 @@ impl<'a> Call<'a> {
         let active = self.stream.active();
         if state.len() > MOST_BUFFERS {
             for index in 0..self.count {
-                let at = self.at(index, block);
+                let at = self.at(index, place.block);
                 active.grid_blt_feedback(blt.omega, state, &mut scratch.f);
                 at.fed_back(self.mechanism.deviation(at.row), scratch)?;
                 active.grid_blt_advance(blt.theta, state, &scratch.rows[0]);
@@ -101,11 +116,11 @@ impl<'a> Call<'a> {
             }
             return Ok(());
         }
-        for first in (0..self.count).step_by(ROWS) {
-            let count = ROWS.min(self.count - first);
+        for Range { start: first, end } in self.batches() {
+            let count = end - first;
             let mut run =
                 |rows: &mut RowBatch<'_>, open: &mut Decider<'_>| active.grid_blt(blt, state, rows, open);
-            self.together(first, count, block, scratch, &mut run)?;
+            self.together(first, count, place, scratch, &mut run)?;
             (0..count).for_each(|j| sink.write(first + j, &scratch.rows[j]));
         }
         Ok(())
@@ -115,20 +130,20 @@ impl<'a> Call<'a> {
     fn banded(
         &self,
         banded: &GridBanded,
-        block: u64,
+        place: Place<'_>,
         state: &mut [WholeBlock],
         scratch: &mut Scratch,
         sink: &mut GridSink<'_, '_>,
     ) -> Result<(), Fault> {
         let active = self.stream.active();
         let slots = state.len() as u64;
-        for first in (0..self.count).step_by(ROWS) {
-            let count = ROWS.min(self.count - first);
+        for Range { start: first, end } in self.batches() {
+            let count = end - first;
             let LookBack { sources, within } = self.looked(banded, first, count, state);
             let mut run = |rows: &mut RowBatch<'_>, open: &mut Decider<'_>| {
                 active.grid_banded(&sources, &within, rows, open);
             };
-            self.together(first, count, block, scratch, &mut run)?;
+            self.together(first, count, place, scratch, &mut run)?;
             for j in 0..count {
                 let row = self.first + (first + j) as u64;
                 if slots > 0 {
@@ -170,7 +185,7 @@ impl<'a> Call<'a> {
         &self,
         first: usize,
         count: usize,
-        block: u64,
+        place: Place<'_>,
         scratch: &mut Scratch,
         run: &mut dyn FnMut(&mut RowBatch<'_>, &mut Decider<'_>),
     ) -> Result<(), Fault> {
@@ -179,13 +194,16 @@ impl<'a> Call<'a> {
             if j < count { self.mechanism.deviation(self.first + (first + j) as u64) } else { 0.0 }
         });
         for (j, normals) in normals[..count].iter_mut().enumerate() {
-            self.stream.fill_grid_block(self.first + (first + j) as u64, block, words, normals);
+            // Each row of the call fetches its part.
+            let part = |row: usize| place.ahead.len() / 16 * row / self.count * 16;
+            let ahead = &place.ahead[part(first + j)..part(first + j + 1)];
+            self.stream.fill_grid_block(self.first + (first + j) as u64, place.block, ahead, words, normals);
         }
         let normals = &normals[..count];
         let mut faults = Faults::default();
         let mut open = |strip: &OpenStrip<'_>, n: &mut [i32]| {
-            let place = self.at(first + strip.row, block);
-            faults.join(place.settle_strip(deviations[strip.row], strip, n));
+            let at = self.at(first + strip.row, place.block);
+            faults.join(at.settle_strip(deviations[strip.row], strip, n));
         };
         run(&mut RowBatch { deviations, normals, out: &mut rows[..count] }, &mut open);
         faults.result()
@@ -216,19 +234,13 @@ impl<'a> Call<'a> {
     }
 
     /// The approximate sums of rows `rows` of the call. Every source is drawn once for all of them.
-    fn inverse_sums(
-        &self,
-        inverse: &GridInverse,
-        rows: std::ops::Range<usize>,
-        block: u64,
-        scratch: &mut Scratch,
-    ) {
+    fn inverse_sums(&self, inverse: &GridInverse, rows: Range<usize>, block: u64, scratch: &mut Scratch) {
         let row_of = |index: usize| self.first + index as u64;
         let Scratch { words, normals: [normals, ..], sums, .. } = scratch;
         let sums = &mut sums[..rows.len()];
         sums.fill_with(|| Normals::ZERO);
         for source in inverse.oldest(row_of(rows.start))..row_of(rows.end) {
-            self.stream.fill_grid_block(source, block, words, normals);
+            self.stream.fill_grid_block(source, block, &[], words, normals);
             for (index, sum) in rows.clone().zip(&mut *sums) {
                 let row = row_of(index);
                 if !(inverse.oldest(row)..=row).contains(&source) {

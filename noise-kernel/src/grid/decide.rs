@@ -6,7 +6,6 @@
 //! 2⁻⁵², and of s·E, which K_in's 1 % and what arithmetic leaves of K_r take. A value out of range is never certain.
 
 use super::check::LARGEST;
-use super::feedback::WholeBlock;
 use super::normals::{Normals, ROUNDER};
 use super::words::PAIR_ROWS;
 use crate::block::BLOCK;
@@ -14,6 +13,9 @@ use crate::simd::doubles::{Doubles, EIGHT};
 
 /// One binary64 value for each coordinate of a block.
 pub(crate) type Values = [f64; BLOCK];
+
+/// One row of a block as it is kept.
+pub(crate) type WholeBlock = [i32; BLOCK];
 
 /// Coordinates of a block that are not certain, eight to a byte, the first in its lowest bit.
 pub(crate) type Uncertain = [u8; BLOCK / EIGHT];

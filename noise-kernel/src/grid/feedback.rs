@@ -2,13 +2,10 @@
 
 #![allow(clippy::needless_range_loop)] // values of several arrays go by one number
 
-use super::decide::Values;
+use super::decide::{Values, WholeBlock};
 use super::normals::Normals;
 use crate::block::BLOCK;
 use crate::simd::Simd;
-
-/// One row of a block as it is kept.
-pub(crate) type WholeBlock = [i32; BLOCK];
 
 /// f ← Σ ω_j S_j, in the order of the specification: even and odd buffers apart.
 #[inline(always)]

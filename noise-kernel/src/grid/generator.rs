@@ -170,8 +170,7 @@ impl GridGenerator {
             || call.scratch(),
             |scratch, task| {
                 for block in task.blocks.clone() {
-                    let (state, mut sink) = task.block(block);
-                    if let Err(fault) = call.run(block, state, scratch, &mut sink) {
+                    if let Err(fault) = call.run(block, task.block(block), scratch) {
                         note(&first, fault);
                     }
                 }

@@ -9,10 +9,11 @@
 //!   rounding where the bound allows it; `settle`: a row of a block, both ways.
 //! * `limbs`, `fixed`, `exact`, `rounding`: whole numbers of any length, the normal to 300 bits, sums of such and their
 //!   rounding.
-//! * `family`, `check`, `mechanism`, `of_plan`: the numbers of a mechanism; `rows`, `feedback`, `tree`, `call`: one call of the
+//! * `family`, `check`, `mechanism`, `of_plan`: the numbers of a mechanism; `rows`, `banded`, `feedback`, `tree`, `call`: one call of the
 //!   generator on one block; `state`, `task`, `generator`: [`GridGenerator`]; `error`: its errors.
 //! * `oracle`, `oracle_tree`: [`GridOracle`], every row once more by exact arithmetic alone.
 
+pub(crate) mod banded;
 mod block_copy;
 mod call;
 mod check;

@@ -62,10 +62,16 @@ pub(crate) struct Normals {
     pub error: [f64; BLOCK / 2],
 }
 
-/// The radii of some pairs and their bounds.
-struct Radii<S: Doubles> {
-    radius: S::D,
-    error: S::D,
+/// The same expression for each of `N` vectors. A macro, since a closure would not inherit the shell's instructions.
+macro_rules! each {
+    (|$i:ident| $value:expr) => {{
+        let $i = 0;
+        let mut all = [$value; N];
+        for $i in 1..N {
+            all[$i] = $value;
+        }
+        all
+    }};
 }
 
 impl Normals {
@@ -74,16 +80,32 @@ impl Normals {
     /// Puts in those of a block's first bits.
     #[inline(always)]
     pub fn fill<S: Doubles>(&mut self, s: S, bits: &FirstBits) {
+        // As many vectors at once as there are registers for.
+        match S::LANES {
+            16 => self.fill_by::<S, 4>(s, bits),
+            _ => self.fill_by::<S, 1>(s, bits),
+        }
+    }
+
+    #[inline(always)]
+    fn fill_by<S: Doubles, const N: usize>(&mut self, s: S, bits: &FirstBits) {
         let (z, _) = self.z.as_chunks_mut::<EIGHT>();
         let (errors, _) = self.error.as_chunks_mut::<EIGHT>();
-        for row in 0..PAIR_ROWS {
-            let [a, c, shared] = bits.row(row);
-            for half in 0..2 {
-                let Radii { radius, error } = radii(s, s.with_upper(a, shared, half));
-                let [x, y] = points(s, radius, s.with_lower(c, shared, half));
-                s.store_d(x, &mut z[4 * row + half]);
-                s.store_d(y, &mut z[4 * row + 2 + half]);
-                s.store_d(error, &mut errors[2 * row + half]);
+        for first in (0..2 * PAIR_ROWS).step_by(N) {
+            let a = each!(|i| {
+                let [a, _, shared] = bits.row((first + i) / 2);
+                s.with_upper(a, shared, (first + i) % 2)
+            });
+            let b = each!(|i| {
+                let [_, c, shared] = bits.row((first + i) / 2);
+                s.with_lower(c, shared, (first + i) % 2)
+            });
+            let radius = radii(s, a, &mut errors[first..first + N]);
+            let [x, y] = points(s, radius, b);
+            for i in 0..N {
+                let at = (first + i) / 2 * 4 + (first + i) % 2;
+                s.store_d(x[i], &mut z[at]);
+                s.store_d(y[i], &mut z[at + 2]);
             }
         }
     }
@@ -91,40 +113,56 @@ impl Normals {
 
 /// Horner's rule from the highest power.
 #[inline(always)]
-fn polynomial<S: Doubles, const N: usize>(s: S, coefficients: &[f64; N], x: S::D) -> S::D {
-    let mut sum = s.splat_d(coefficients[0]);
+fn polynomial<S: Doubles, const C: usize, const N: usize>(
+    s: S,
+    coefficients: &[f64; C],
+    x: [S::D; N],
+) -> [S::D; N] {
+    let mut sum = [s.splat_d(coefficients[0]); N];
     for &coefficient in &coefficients[1..] {
-        sum = s.near_d(sum, x, s.splat_d(coefficient));
+        sum = each!(|i| s.near_d(sum[i], x[i], s.splat_d(coefficient)));
     }
     sum
 }
 
-/// r of the 48 bits of u, and E.
+/// r of the 48 bits of u; `errors` gets E.
 #[inline(always)]
-fn radii<S: Doubles>(s: S, a: S::W) -> Radii<S> {
-    let past = s.masked(a, u64::MAX, THIRTY_TWO.to_bits());
-    let twice_u = s.sub_d(past, s.splat_d(THIRTY_TWO - 1.0 / (1u64 << 48) as f64));
-    let sixteenth = s.right_d::<48>(s.words(twice_u));
-    let f = s.product_less_one(s.mantissa(twice_u), s.lookup(&INVERSE, sixteenth));
-    let linear = s.near_less(s.splat_d(2.0), f, s.lookup(&TWICE_LOG, sixteenth));
-    let of_mantissa = s.near_d(s.mul_d(f, f), polynomial(s, &LOG, f), linear);
-    let radius = s.sqrt_d(s.near_less(s.exponent(twice_u), s.splat_d(2.0 * LN_2), of_mantissa));
-    // 2^(1 − e(2u)) is 2^(−e(u)).
-    let inverse = s.mul_d(s.twice_inverse_power(twice_u), s.twice_inverse_power(radius));
-    let error = s.near_d(s.splat_d(K_IN / 2.0), inverse, s.mul_d(s.splat_d(K_R), radius));
-    Radii { radius, error: s.choose_d(s.ends(a), s.splat_d(f64::INFINITY), error) }
+fn radii<S: Doubles, const N: usize>(s: S, a: [S::W; N], errors: &mut [[f64; EIGHT]]) -> [S::D; N] {
+    let below = s.splat_d(THIRTY_TWO - 1.0 / (1u64 << 48) as f64);
+    let twice_u = each!(|i| s.sub_d(s.masked(a[i], u64::MAX, THIRTY_TWO.to_bits()), below));
+    let sixteenth = each!(|i| s.right_d::<48>(s.words(twice_u[i])));
+    let f = each!(|i| s.product_less_one(s.mantissa(twice_u[i]), s.lookup(&INVERSE, sixteenth[i])));
+    let of_square = polynomial(s, &LOG, f);
+    let linear = each!(|i| s.near_less(s.splat_d(2.0), f[i], s.lookup(&TWICE_LOG, sixteenth[i])));
+    let of_mantissa = each!(|i| s.near_d(s.mul_d(f[i], f[i]), of_square[i], linear[i]));
+    let square = each!(|i| s.near_less(s.exponent(twice_u[i]), s.splat_d(2.0 * LN_2), of_mantissa[i]));
+    let radius = each!(|i| s.sqrt_d(square[i]));
+    for i in 0..N {
+        // 2^(1 − e(2u)) is 2^(−e(u)).
+        let inverse = s.mul_d(s.twice_inverse_power(twice_u[i]), s.twice_inverse_power(radius[i]));
+        let error = s.near_d(s.splat_d(K_IN / 2.0), inverse, s.mul_d(s.splat_d(K_R), radius[i]));
+        s.store_d(s.choose_d(s.ends(a[i]), s.splat_d(f64::INFINITY), error), &mut errors[i]);
+    }
+    radius
 }
 
 /// r·cos 2πv and r·sin 2πv of the 48 bits of v.
 #[inline(always)]
-fn points<S: Doubles>(s: S, radius: S::D, b: S::W) -> [S::D; 2] {
-    let within = s.masked(b, (1 << WITHIN) - 1, TWO_52.to_bits());
-    let x = s.near_d(s.sub_d(within, s.splat_d(TWO_52)), s.splat_d(STEP), s.splat_d(FIRST));
-    let square = s.mul_d(x, x);
-    let sine = s.near_d(s.mul_d(x, square), polynomial(s, &SINE, square), x);
-    let cosine = s.near_d(square, polynomial(s, &COSINE, square), s.splat_d(1.0));
-    let [near, aside] = [s.mul_d(radius, cosine), s.mul_d(radius, sine)];
-    let sixteenth = s.right_d::<WITHIN>(b);
-    let [c, d] = [s.lookup(&COSINES, sixteenth), s.lookup(&SINES, sixteenth)];
-    [s.near_less(d, aside, s.mul_d(c, near)), s.near_d(d, near, s.mul_d(c, aside))]
+fn points<S: Doubles, const N: usize>(s: S, radius: [S::D; N], b: [S::W; N]) -> [[S::D; N]; 2] {
+    let within = each!(|i| s.sub_d(s.masked(b[i], (1 << WITHIN) - 1, TWO_52.to_bits()), s.splat_d(TWO_52)));
+    let x = each!(|i| s.near_d(within[i], s.splat_d(STEP), s.splat_d(FIRST)));
+    let square = each!(|i| s.mul_d(x[i], x[i]));
+    let of_sine = polynomial(s, &SINE, square);
+    let of_cosine = polynomial(s, &COSINE, square);
+    let sine = each!(|i| s.near_d(s.mul_d(x[i], square[i]), of_sine[i], x[i]));
+    let cosine = each!(|i| s.near_d(square[i], of_cosine[i], s.splat_d(1.0)));
+    let near = each!(|i| s.mul_d(radius[i], cosine[i]));
+    let aside = each!(|i| s.mul_d(radius[i], sine[i]));
+    let sixteenth = each!(|i| s.right_d::<WITHIN>(b[i]));
+    let c = each!(|i| s.lookup(&COSINES, sixteenth[i]));
+    let d = each!(|i| s.lookup(&SINES, sixteenth[i]));
+    [
+        each!(|i| s.near_less(d[i], aside[i], s.mul_d(c[i], near[i]))),
+        each!(|i| s.near_d(d[i], near[i], s.mul_d(c[i], aside[i]))),
+    ]
 }

@@ -5,7 +5,7 @@
 //! elsewhere check, and the checks of arguments.
 
 use super::error::GridRowError;
-use super::exact::{ExactNormal, midpoint, pair};
+use super::exact::{Digits, ExactNormal, midpoint, pair};
 use super::family::{GridFamily, GridInverse};
 use super::mechanism::GridMechanism;
 use super::oracle_tree::TreeSource;
@@ -83,7 +83,7 @@ impl GridOracle {
         let (further, _) = further.as_chunks::<8>();
         let u = midpoint(u64::from(own[at]) * 65_536 + shared / 65_536, &further[0]);
         let v = midpoint(u64::from(own[at + 1]) * 65_536 + shared % 65_536, &further[1]);
-        Some(pair(u, v)?[usize::from(coordinate % 32 >= 16)])
+        Some(pair(u, v, Digits::All)?[usize::from(coordinate % 32 >= 16)])
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
             for (number, block) in [(0, 0), (7, 3), (1 << 40, (1 << 55) - 1)] {
                 for within in 0..512u64 {
                     let expected = oracle.normal(number, 512 * block + within).unwrap();
-                    let found = stream.exact_normal(number, block, within as usize).unwrap();
+                    let found = stream.exact_normal(number, block, within as usize, Digits::All).unwrap();
                     assert_eq!(found.magnitude, expected.magnitude, "{within} of block {block}");
                     assert_eq!((found.negative, found.error), (expected.negative, expected.error));
                 }

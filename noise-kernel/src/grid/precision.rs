@@ -1,10 +1,9 @@
 //! The error bound of approximate normals, and what is decided with it, beside 300 bits.
 //!
-//! RUSTLE_LONG draws a hundred times as many.
+//! RUSTLE_LONG draws a hundred times as many: 10⁷ decisions.
 
-use super::decide::Uncertain;
-use super::exact::{ExactNormal, midpoint, pair};
-use super::feedback::WholeBlock;
+use super::decide::{Uncertain, WholeBlock};
+use super::exact::{Digits, ExactNormal, midpoint, pair};
 use super::normals::Normals;
 use super::rounding::{Dyadic, ExactSum};
 use super::words::FirstBits;
@@ -42,7 +41,8 @@ fn pairs(dice: &mut Dice, edges: bool) -> Pairs {
     let turn = std::array::from_fn(|_| word());
     let mut bits = FirstBits::ZERO;
     for index in 0..256 {
-        let (row, lane) = (index / 16, index % 16);
+        let row = index / 16;
+        let lane = index % 16;
         let float = |word: u64| f32::from_bits(word as u32);
         bits.upper[row / 8][row % 8 * 2][lane] = float(radius[index] >> 16);
         bits.upper[row / 8][row % 8 * 2 + 1][lane] = float(turn[index] >> 16);
@@ -62,13 +62,27 @@ impl Comparison<'_> {
     fn exact(&self, index: usize, further: [[u32; 8]; 2]) -> [ExactNormal; 2] {
         let u = midpoint(self.pairs.radius[index], &further[0]);
         let v = midpoint(self.pairs.turn[index], &further[1]);
-        pair(u, v).unwrap()
+        let pair = |digits| pair(u, v, digits).unwrap();
+        let all = pair(Digits::All);
+        for (some, all) in pair(Digits::Some).iter().zip(&all) {
+            let apart = difference(some, all);
+            assert!(apart <= 2f64.powi(some.error) + 2f64.powi(all.error), "{some:?}, {all:?}");
+        }
+        all
     }
 
     fn approximate(&self, index: usize) -> [f64; 2] {
         let at = index / 16 * 32 + index % 16;
         [self.normals.z[at], self.normals.z[at + 16]]
     }
+}
+
+/// |a − b|.
+fn difference(a: &ExactNormal, b: &ExactNormal) -> f64 {
+    let mut sum = ExactSum::new();
+    sum.add(Dyadic::new(1.0), a);
+    sum.add(Dyadic::new(-1.0), b);
+    sum.near().abs()
 }
 
 /// |exact − approximate|.
@@ -173,7 +187,7 @@ fn what_is_certain_is_what_exact_arithmetic_decides() {
     let mut open = 0;
     let mut wrong = 0;
     for power in (6..=36).step_by(2) {
-        for backend in Backend::available().into_iter().cycle().take(10 * long() as usize) {
+        for backend in Backend::available().into_iter().cycle().take(13 * long() as usize) {
             decisions(
                 &mut dice,
                 backend,

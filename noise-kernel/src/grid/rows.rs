@@ -1,21 +1,20 @@
-//! Several rows of a block at once, their state in registers: feedback, rounding and state, strip by strip.
+//! Several rows of a block at once, strip by strip: rounding, and a BLT's feedback and state in registers.
 //!
 //! A strip goes the fast way, and where any of its values is not certain once more from its state, value by value.
 
 #![allow(clippy::needless_range_loop)] // values of several arrays go by one number
 
-use super::decide::{Rounded, Values, limit, out_of_range, rounded, uncertain};
-use super::feedback::WholeBlock;
+use super::decide::{Rounded, Values, WholeBlock, limit, out_of_range, rounded, uncertain};
 use super::normals::Normals;
 use crate::block::BLOCK;
 use crate::simd::doubles::{Doubles, EIGHT};
 
-/// Most rows at once.
-pub(crate) const ROWS: usize = 4;
+/// Most rows at once, a power of two.
+pub(crate) const ROWS: usize = 8;
 
 /// Coordinates of a strip, and its vectors.
 pub(crate) const STRIP: usize = 16;
-const VECTORS: usize = STRIP / EIGHT;
+pub(crate) const VECTORS: usize = STRIP / EIGHT;
 
 /// A strip of a row that is not certain.
 pub(crate) struct OpenStrip<'a> {
@@ -40,7 +39,7 @@ pub(crate) struct RowBatch<'a> {
 }
 
 /// The way a strip goes.
-enum Pace<'a, 'b> {
+pub(crate) enum Pace<'a, 'b> {
     /// What is not certain is noted.
     Fast,
     /// It is decided.
@@ -50,7 +49,7 @@ enum Pace<'a, 'b> {
 impl RowBatch<'_> {
     /// n of a strip of one row. `open` becomes other than 0 where the fast way does not decide.
     #[inline(always)]
-    fn round<S: Doubles>(
+    pub fn round<S: Doubles>(
         &mut self,
         s: S,
         row: usize,
@@ -211,75 +210,3 @@ fn blt_strip<S: Doubles, const D: usize>(
     }
     open
 }
-
-/// Earlier rows that rows made together look back at, with the coefficient of each row, 0 where it is out of reach.
-pub(crate) type Source<'a> = ([f64; ROWS], &'a WholeBlock);
-
-/// Rows of a banded C: every earlier row is read once for all of them. `within[j][i]` is C of rows j and i of those made
-/// together.
-#[inline(always)]
-pub(crate) fn banded<S: Doubles>(
-    s: S,
-    sources: &[Source<'_>],
-    within: &[[f64; ROWS]; ROWS],
-    rows: &mut RowBatch<'_>,
-    decider: &mut Decider<'_>,
-) {
-    match rows.normals.len() {
-        1 => banded_of::<S, 1>(s, sources, within, rows, decider),
-        2 => banded_of::<S, 2>(s, sources, within, rows, decider),
-        3 => banded_of::<S, 3>(s, sources, within, rows, decider),
-        _ => banded_of::<S, 4>(s, sources, within, rows, decider),
-    }
-}
-
-#[inline(always)]
-fn banded_of<S: Doubles, const K: usize>(
-    s: S,
-    sources: &[Source<'_>],
-    within: &[[f64; ROWS]; ROWS],
-    rows: &mut RowBatch<'_>,
-    decider: &mut Decider<'_>,
-) {
-    for first in (0..BLOCK).step_by(STRIP) {
-        let mut f = [[s.splat_d(0.0); VECTORS]; K];
-        for (coefficients, row) in sources {
-            let row = row.as_chunks::<STRIP>().0[first / STRIP].as_chunks::<EIGHT>().0;
-            for i in 0..VECTORS {
-                let x = s.load_whole(&row[i]);
-                for j in 0..K {
-                    f[j][i] = s.near_d(s.splat_d(coefficients[j]), x, f[j][i]);
-                }
-            }
-        }
-        if banded_strip(s, within, first, f, rows, &mut Pace::Fast) != 0 {
-            banded_strip(s, within, first, f, rows, &mut Pace::Sure(decider));
-        }
-    }
-}
-
-/// One strip of all rows, F of the rows before them in `f`. Returns whether any value is open.
-#[inline(always)]
-fn banded_strip<S: Doubles, const K: usize>(
-    s: S,
-    within: &[[f64; ROWS]; ROWS],
-    first: usize,
-    mut f: [[S::D; VECTORS]; K],
-    rows: &mut RowBatch<'_>,
-    pace: &mut Pace<'_, '_>,
-) -> u8 {
-    let mut open = 0;
-    for j in 0..K {
-        let n = rows.round(s, j, first, &f[j], pace, &mut open);
-        for later in j + 1..K {
-            for i in 0..VECTORS {
-                f[later][i] = s.near_d(s.splat_d(within[later][j]), n[i], f[later][i]);
-            }
-        }
-    }
-    open
-}
-
-#[cfg(test)]
-#[path = "rows_tests.rs"]
-mod tests;

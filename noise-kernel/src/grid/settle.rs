@@ -1,8 +1,8 @@
 //! A rounded row of one block: the fast way for all of it and, where that is not certain, the exact way.
 
 use super::check::LARGEST;
-use super::decide::{Uncertain, Values};
-use super::feedback::WholeBlock;
+use super::decide::{Uncertain, Values, WholeBlock};
+use super::exact::Digits;
 use super::normals::Normals;
 use super::rounding::{Dyadic, ExactSum};
 use super::rows::{OpenStrip, ROWS};
@@ -94,26 +94,26 @@ impl BlockRow<'_> {
     /// The row ← ⌊s·z + ½⌋, with the normals of stream `number`.
     pub fn fresh(&self, number: u64, s: f64, scratch: &mut Scratch) -> Result<(), Fault> {
         let Scratch { words, normals: [normals, ..], rows: [n, ..], .. } = scratch;
-        self.stream.fill_grid_block(number, self.block, words, normals);
+        self.stream.fill_grid_block(number, self.block, &[], words, normals);
         let mut open = NONE_OPEN;
         self.stream.active().grid_decide::<false>(s, normals, &ZERO_VALUES, n, &mut open);
-        self.settle(0, &open, n, |at| self.term(s, 1.0, number, at, ExactSum::new()))
+        self.settle(0, &open, n, |at, digits| self.term(s, 1.0, number, at, digits, ExactSum::new()))
     }
 
     /// The row ← ⌊s·z − f + ½⌋, with the normals of the row.
     pub fn fed_back(&self, s: f64, scratch: &mut Scratch) -> Result<(), Fault> {
         let Scratch { words, normals: [normals, ..], rows: [n, ..], f, .. } = scratch;
-        self.stream.fill_grid_block(self.row, self.block, words, normals);
+        self.stream.fill_grid_block(self.row, self.block, &[], words, normals);
         let mut open = NONE_OPEN;
         self.stream.active().grid_decide::<true>(s, normals, f, n, &mut open);
-        self.settle(0, &open, n, |at| self.less(s, f[at], at))
+        self.settle(0, &open, n, |at, digits| self.less(s, f[at], at, digits))
     }
 
     /// Decides what is not certain of a strip: n ← ⌊s·z − f + ½⌋.
     #[cold]
     #[inline(never)]
     pub fn settle_strip(&self, s: f64, strip: &OpenStrip<'_>, n: &mut [i32]) -> Result<(), Fault> {
-        let less = |at: usize| self.less(s, strip.f[at - strip.first], at);
+        let less = |at: usize, digits| self.less(s, strip.f[at - strip.first], at, digits);
         self.settle(strip.first, &strip.uncertain, n, less)
     }
 
@@ -131,21 +131,31 @@ impl BlockRow<'_> {
         sum.error.iter_mut().for_each(|error| *error *= inflation);
         let mut open = NONE_OPEN;
         self.stream.active().grid_decide::<true>(1.0, sum, &ZERO_VALUES, n, &mut open);
-        self.settle(0, &open, n, |at| {
-            terms.iter().try_fold(ExactSum::new(), |sum, &(number, c)| self.term(s, c, number, at, sum))
+        self.settle(0, &open, n, |at, digits| {
+            terms
+                .iter()
+                .try_fold(ExactSum::new(), |sum, &(number, c)| self.term(s, c, number, at, digits, sum))
         })
     }
 
     /// s·z − f.
-    fn less(&self, s: f64, f: f64, at: usize) -> Option<ExactSum> {
+    fn less(&self, s: f64, f: f64, at: usize, digits: Digits) -> Option<ExactSum> {
         let mut sum = ExactSum::new();
         sum.subtract(f);
-        self.term(s, 1.0, self.row, at, sum)
+        self.term(s, 1.0, self.row, at, digits, sum)
     }
 
     /// The sum and s·c·z.
-    fn term(&self, s: f64, c: f64, number: u64, at: usize, mut sum: ExactSum) -> Option<ExactSum> {
-        let z = self.stream.exact_normal(number, self.block, at)?;
+    fn term(
+        &self,
+        s: f64,
+        c: f64,
+        number: u64,
+        at: usize,
+        digits: Digits,
+        mut sum: ExactSum,
+    ) -> Option<ExactSum> {
+        let z = self.stream.exact_normal(number, self.block, at, digits)?;
         sum.add(Dyadic::new(s).times(Dyadic::new(c)), &z);
         Some(sum)
     }
@@ -158,7 +168,7 @@ impl BlockRow<'_> {
         first: usize,
         open: &[u8],
         n: &mut [i32],
-        exact: impl Fn(usize) -> Option<ExactSum>,
+        exact: impl Fn(usize, Digits) -> Option<ExactSum>,
     ) -> Result<(), Fault> {
         if open.iter().fold(0, |any, &mask| any | mask) == 0 {
             return Ok(());
@@ -166,7 +176,8 @@ impl BlockRow<'_> {
         let mut faults = Faults::default();
         for (i, n) in n.iter_mut().enumerate().filter(|(i, _)| open[i / 8] >> (i % 8) & 1 == 1) {
             let at = first + i;
-            let value = exact(at).and_then(ExactSum::rounded);
+            let by = |digits| exact(at, digits).and_then(ExactSum::rounded);
+            let value = by(Digits::Some).or_else(|| by(Digits::All));
             match value.filter(|value| value.unsigned_abs() <= LARGEST as u128) {
                 Some(value) => *n = value as i32,
                 None => faults.note(self.fault(at, value)),

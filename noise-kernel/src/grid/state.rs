@@ -1,9 +1,8 @@
 //! The state of a generator of whole rows, and the bytes it is saved as.
 
-use super::decide::Values;
+use super::decide::{Values, WholeBlock};
 use super::error::GridRowError;
 use super::family::GridFamily;
-use super::feedback::WholeBlock;
 use super::mechanism::GridMechanism;
 use super::task::StatePart;
 use crate::KernelError;

@@ -1,13 +1,16 @@
 //! A range of coordinates, its state and the caller's buffers for rows of whole numbers, cut into tasks for threads.
 
-use super::decide::Values;
-use super::feedback::WholeBlock;
+use super::decide::{Values, WholeBlock};
 use crate::block::BLOCK;
+use crate::memory::as_binary32;
 use crate::range::blocks;
 use std::ops::Range;
 
 /// Most blocks of one task.
 const MOST_BLOCKS: u64 = 32;
+
+/// Most binary32 values fetched ahead: a part of a second level cache.
+const MOST_AHEAD: usize = 32_768;
 
 /// The state of some blocks, `[block][slot]`.
 pub(crate) enum StatePart<'a> {
@@ -23,10 +26,19 @@ impl<'a> StatePart<'a> {
         }
     }
 
-    fn part(&mut self, range: Range<usize>) -> StatePart<'_> {
+    /// A range, and as much that follows it, for fetching.
+    fn part(&mut self, range: Range<usize>) -> (StatePart<'_>, &[f32]) {
+        let start = range.start;
+        let count = range.len();
         match self {
-            StatePart::Whole(rows) => StatePart::Whole(&mut rows[range]),
-            StatePart::Floats(rows) => StatePart::Floats(&mut rows[range]),
+            StatePart::Whole(rows) => {
+                let (part, after) = rows[start..].split_at_mut(count);
+                (StatePart::Whole(part), as_binary32(after[..count.min(after.len())].as_flattened()))
+            }
+            StatePart::Floats(rows) => {
+                let (part, after) = rows[start..].split_at_mut(count);
+                (StatePart::Floats(part), as_binary32(after[..count.min(after.len())].as_flattened()))
+            }
         }
     }
 }
@@ -67,8 +79,8 @@ pub(crate) fn tasks<'a>(
 }
 
 impl<'a> GridTask<'a> {
-    /// The state of block `block`, and where its rows are written.
-    pub fn block(&mut self, block: u64) -> (StatePart<'_>, GridSink<'_, 'a>) {
+    /// The state of block `block`, where its rows are written, and the state that is needed next.
+    pub fn block(&mut self, block: u64) -> TaskBlock<'_, 'a> {
         let index = (block - self.blocks.start) as usize;
         let start = block * BLOCK as u64;
         let from = self.coordinates.start.max(start);
@@ -79,8 +91,17 @@ impl<'a> GridTask<'a> {
             skipped: (from - start) as usize,
             count,
         };
-        (self.state.part(index * self.slots..(index + 1) * self.slots), sink)
+        let (state, ahead) = self.state.part(index * self.slots..(index + 1) * self.slots);
+        TaskBlock { state, sink, ahead: &ahead[..MOST_AHEAD.min(ahead.len())] }
     }
+}
+
+/// One block of a task.
+pub(crate) struct TaskBlock<'t, 'a> {
+    pub state: StatePart<'t>,
+    pub sink: GridSink<'t, 'a>,
+    /// Memory that the next block needs.
+    pub ahead: &'t [f32],
 }
 
 /// The place of one block in the row buffers; with no buffers, rows are made and dropped.

@@ -5,8 +5,7 @@
 //! even.
 
 use super::check::LARGEST;
-use super::decide::Values;
-use super::feedback::WholeBlock;
+use super::decide::{Values, WholeBlock};
 use super::normals::ROUNDER;
 use super::settle::{BlockRow, Fault, Scratch, ZERO_VALUES};
 use crate::block::BLOCK;

@@ -1,7 +1,7 @@
 //! The words of the keystream that a block of a grid stream takes: 48 bits of each uniform, 256 more where they are
 //! needed.
 
-use super::exact::{ExactNormal, midpoint, pair};
+use super::exact::{Digits, ExactNormal, midpoint, pair};
 use crate::block::BlockAddress;
 use crate::chacha::{self, Group, LANES};
 use crate::prefetch::Prefetch;
@@ -26,11 +26,12 @@ pub(crate) struct FirstBits {
 impl FirstBits {
     pub const ZERO: Self = Self { upper: [[[0.0; LANES]; 16]; 2], shared: [[0.0; LANES]; 16] };
 
-    /// Puts in those of a block.
+    /// Puts in those of a block, while `ahead` comes into the caches.
     #[inline(always)]
-    pub fn fill<S: Simd, const TWENTY: bool>(&mut self, s: S, place: BlockAddress<'_>) {
-        let group = |first: u64, out: &mut Group| {
-            chacha::group::<S, TWENTY>(s, place.key, place.stream, first, &mut Prefetch::default(), out);
+    pub fn fill<S: Simd, const TWENTY: bool>(&mut self, s: S, place: BlockAddress<'_>, ahead: &[f32]) {
+        let mut ahead = Prefetch::new(ahead, 3 * chacha::fetches(S::LANES, TWENTY));
+        let mut group = |first: u64, out: &mut Group| {
+            chacha::group::<S, TWENTY>(s, place.key, place.stream, first, &mut ahead, out);
         };
         let [first, second] = &mut self.upper;
         group(place.counter(0), first);
@@ -46,10 +47,11 @@ impl FirstBits {
     }
 }
 
-/// A normal of a block to all the bits there are, from its place in the block. `None`: see [`pair`].
+/// A normal of a block from its place in the block. `None`: see [`pair`].
 pub(crate) fn exact_normal<const TWENTY: bool>(
     place: BlockAddress<'_>,
     within: usize,
+    digits: Digits,
 ) -> Option<ExactNormal> {
     let row = within / 32;
     let lane = within % LANES;
@@ -61,5 +63,5 @@ pub(crate) fn exact_normal<const TWENTY: bool>(
     let (further, _) = further.as_chunks::<8>();
     let u = midpoint(a << 16 | shared >> 16, &further[0]);
     let v = midpoint(c << 16 | (shared & 0xffff), &further[1]);
-    Some(pair(u, v)?[within % 32 / LANES])
+    Some(pair(u, v, digits)?[within % 32 / LANES])
 }

@@ -1,6 +1,6 @@
 //! The distribution of rows: frequencies, low bits, moments, and covariances between rows.
 //!
-//! RUSTLE_LONG draws a hundred times as many.
+//! RUSTLE_LONG draws 10⁹ for each deviation.
 
 use crate::cases::{Case, DEVIATION, banded, blt, stream};
 use noise_kernel::grid::{GridDeviations, GridFamily, GridGenerator};
@@ -8,7 +8,7 @@ use std::f64::consts::TAU;
 
 /// Calls `each` with rows of independent noise.
 fn draw(deviation: f64, mut each: impl FnMut(&[i32])) -> f64 {
-    let rows = if std::env::var_os("RUSTLE_LONG").is_some() { 1_000 } else { 10 };
+    let rows = if std::env::var_os("RUSTLE_LONG").is_some() { 5_000 } else { 10 };
     let case = Case::new("identity", GridFamily::Identity, GridDeviations::Every(deviation), rows);
     let mut generator = GridGenerator::new(stream(), case.mechanism.clone(), 0..200_192).unwrap();
     let mut row = vec![0; 200_192];
