@@ -51,8 +51,9 @@ class Cluster:
         assert (ended.returncode != 0) == fails, (command, ended.stdout, ended.stderr)
         return ended.stdout
 
-    def fetch(self, job: str, steps: str, text: str = "a", *, fails: bool = False) -> None:
-        where = ["--steps", steps, "--range", "0..512", "--commitment", text, "--out", self._folder / "rows.npy"]
+    def fetch(self, job: str, steps: str, text: str = "a", *, branch: int = 0, fails: bool = False) -> None:
+        where = ["--branch", branch, "--steps", steps, "--range", "0..512", "--commitment", text]
+        where += ["--out", self._folder / "rows.npy"]
         self.run("fetch", "--job", job, *where, fails=fails)
 
     def status(self) -> dict:
@@ -79,11 +80,11 @@ def stage(cluster: Cluster) -> None:
     cluster.fetch("digits", "0..700")
     cluster.fetch("digits", "0..1", "another", fails=True)
     cluster.run("job", "rewind", "--job", "digits", "--to-row", 500, "--yes")
-    cluster.fetch("digits", "500..640", "b")
+    cluster.fetch("digits", "500..640", "b", branch=1)
     cluster.run("budget", "create", "clinic", "--unit", "user", "--epsilon", "12", "--delta", "1e-6")
     cluster.run("job", "create", "--job", "small", "--dimension", 10_000, "--data-set", "clinic", *key)
     cluster.fetch("small", "0..300")
-    cluster.run("job", "create", "--job", "many-shards", "--dimension", 512 * 2000, "--shards", 2000, *key)
+    cluster.run("job", "create", "--job", "many-shards", "--dimension", 512 * 1000, "--shards", 1000, *key)
     cluster.wait(lambda status: all(job["shards"] == job["shards_served"] for job in status["jobs"]))
 
 
