@@ -6,6 +6,8 @@ error; ``report`` states the privacy that a plan or a run promises. Adapters: :m
 and clients with many records: :mod:`rustle.federated`, :mod:`rustle.user_level`, :mod:`rustle.group_sizes`.
 """
 
+from importlib.metadata import PackageNotFoundError, version
+
 from . import errors, sampling, schemes
 from ._batches import Batches
 from ._commitment import Commitment
@@ -17,6 +19,12 @@ from ._session import Session
 from ._wish import begin
 from .errors import RustleError
 
+try:
+    #: The package's version; of sources that were not installed, one that says so.
+    __version__ = version("rustle-noise")
+except PackageNotFoundError:
+    __version__ = "0+sources"
+
 __all__ = [
     "Batches",
     "Commitment",
@@ -24,6 +32,7 @@ __all__ = [
     "Rounds",
     "RustleError",
     "Session",
+    "__version__",
     "begin",
     "calibrate",
     "connect",
