@@ -8,6 +8,8 @@ watches a run. For users
 and clients with many records: :mod:`rustle.federated`, :mod:`rustle.user_level`, :mod:`rustle.group_sizes`.
 """
 
+from importlib.metadata import PackageNotFoundError, version
+
 from . import errors, grid, sampling, schemes
 from ._batches import Batches
 from ._commitment import Commitment
@@ -21,6 +23,12 @@ from ._sweep import Sweep, SweepRun
 from ._wish import begin
 from .errors import RustleError
 
+try:
+    #: The package's version; of sources that were not installed, one that says so.
+    __version__ = version("rustle-noise")
+except PackageNotFoundError:
+    __version__ = "0+sources"
+
 __all__ = [
     "Batches",
     "Commitment",
@@ -31,6 +39,7 @@ __all__ = [
     "Session",
     "Sweep",
     "SweepRun",
+    "__version__",
     "begin",
     "calibrate",
     "connect",

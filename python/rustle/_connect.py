@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from . import _native, errors
+import os
+import sys
+import weakref
+
+from . import _native, _notes, errors
 from ._data_set import DataSet, account_of, check_folder
 from ._session import Session
 from .sampling import Sampling
@@ -16,7 +20,8 @@ def connect(
     ``inproc://FOLDER?plan=PLAN.toml&job=NAME&dimension=M&key_file=FILE&threads=N``
         An engine in this process. The folder holds the ledger of what was released, and the key unless ``key_file``
         names another; the plan is ``FOLDER/plan.toml`` unless ``plan`` names another. Ledger and key begin with the
-        first connection; a folder with a key and without its ledger is refused.
+        first connection; a folder with a key and without its ledger is refused. A new one gets a ``.gitignore`` and, where it
+        holds nothing but the run, a ``README.md`` that says what is secret in it.
     ``grpc://HOST:PORT``, ``unix:///SOCKET``
         A coordinator on this host; beyond it only with ``?insecure=true``.
     ``grpcs://HOST:PORT?tls_dir=FOLDER``
@@ -50,7 +55,8 @@ def connect(
     Raises:
         rustle.errors.BudgetExceeded: The data set's budget does not hold the plan. Nothing was reserved.
         rustle.errors.InvalidArgument: The URL has another form or an unknown setting.
-        rustle.errors.Locked: Another process uses the folder.
+        rustle.errors.Locked: Another process uses the folder, or another session of this one. In an interactive
+            interpreter or a notebook, where a cell is run again, the earlier session is closed instead.
         rustle.errors.InvalidArgument: ``adopt`` for another URL than ``inproc://``.
         rustle.errors.LedgerMissing: The folder's ledger is lost, or never came with its key. Nothing was created.
         rustle.errors.Unavailable: No coordinator answers.
@@ -65,6 +71,31 @@ def connect(
             text = "data_set is given; allowed: none under MPI, which keeps no budgets"
             raise errors.make("invalid_argument", text)
         return Session(session_of(url))
-    if data_set is not None and url.startswith("inproc://"):
-        check_folder(url, data_set)
+    if url.startswith("inproc://"):
+        if data_set is not None:
+            check_folder(url, data_set)
+        return _connect_folder(url, account, adopt)
     return Session(_native.connect(url, account, None, adopt))
+
+
+# The sessions of each process, by their folders: a fork has those of its parent, and can close none of them.
+_open: weakref.WeakValueDictionary[tuple[int, str], Session] = weakref.WeakValueDictionary()
+
+
+def _connect_folder(url: str, account: tuple[str, str, str, str] | None, adopt: bool) -> Session:
+    folder = os.path.realpath(url.removeprefix("inproc://").partition("?")[0])
+    here = os.getpid(), folder
+    before = _open.get(here)
+    is_held = before is not None and not before.closed
+    # A cell that is run again: the interpreter keeps the first session alive, and no name may be left to close it by.
+    if is_held and hasattr(sys, "ps1"):
+        before.close()  # type: ignore[union-attr]
+    elif is_held:
+        text = f"this process has a session of {folder} already; allowed: one. Close it first: session.close()"
+        raise errors.make("locked", text)
+    is_new = not os.path.exists(os.path.join(folder, "ledger.redb"))
+    session = Session(_native.connect(url, account, None, adopt))
+    if is_new:
+        _notes.write(folder)
+    _open[here] = session
+    return session

@@ -151,6 +151,19 @@ def report(
     return statement(plan, None, path, delta, neighbouring, batches, format)
 
 
+class Statement(str):
+    """A statement's text, which notebooks show as Markdown or HTML."""
+
+    #: markdown, html or json.
+    format: str
+
+    def _repr_markdown_(self) -> str | None:
+        return str(self) if self.format == "markdown" else None
+
+    def _repr_html_(self) -> str | None:
+        return str(self) if self.format == "html" else None
+
+
 def statement(
     plan: Plan | None,
     job: str | None,
@@ -163,7 +176,8 @@ def statement(
     ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
     format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
     deltas = [delta] if isinstance(delta, (int, float)) else list(delta)
-    text = _native.statement(plan, job, deltas, neighbouring, sampling_arguments(batches), format)
+    text = Statement(_native.statement(plan, job, deltas, neighbouring, sampling_arguments(batches), format))
+    text.format = format
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)

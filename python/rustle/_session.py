@@ -13,6 +13,7 @@ from ._buffers import flat
 from ._commitment import Commitment
 from ._deprecated import warn_renamed
 from ._round_checks import RoundChecks
+from ._sum_bound import check_finite
 from ._tagged_cursor import check_same, parted, tagged
 
 Range = tuple[int, int] | slice | None
@@ -100,6 +101,7 @@ class Session(RoundChecks):
             rustle.errors.StepError: The step was skipped, delivered already, or is not that of the batch that the
                 session's :class:`rustle.Rounds` handed out.
             rustle.errors.SumTooLarge: The sum can't be one of that batch, clipped.
+            rustle.errors.InvalidArgument: The sum is not finite; :meth:`skip` leaves the step out.
             rustle.errors.CommitmentRefused: The row is bound to another commitment, or its noise is in another sum.
         """
         values = flat(buffer)
@@ -107,6 +109,7 @@ class Session(RoundChecks):
         whole, step = (start, start + values.size), _step(step)
         _check_commitment(commitment)
         self._check_round(step, values, divide_by)
+        check_finite(values)
         if commitment == "declared":
             self._native.add_into(step, [(start, values)], whole, None, divide_by)
             return buffer

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from . import errors
 
 # Rounding of a long sum, and of bfloat16: eight bits.
 _SLACK = 1.01
+
+
+def check_finite(sum: np.ndarray) -> None:
+    """Refuses a sum with a value that is not finite, which noise would not hide."""
+    # The dot product alone reads all values, once; it overflows where their squares do.
+    if not math.isfinite(float(np.dot(sum, sum))) and not np.isfinite(sum).all():
+        text = "the sum is not finite; leave the step out, with its row: session.skip()"
+        raise errors.make("invalid_argument", text)
 
 
 def check_norm(norm: float, divide_by: float, records: float, clip_norm: float) -> None:

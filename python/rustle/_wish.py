@@ -7,7 +7,6 @@ import math
 import os
 from pathlib import Path
 from typing import Any, Sequence
-from urllib.parse import quote
 
 from . import _planning, errors, schemes
 from ._batches import Batches
@@ -224,4 +223,4 @@ def begin(
         size=size,
     )
     _, batches = wish.run(folder)
-    return Rounds(batches, connect(f"inproc://{quote(os.path.abspath(folder))}"), steps_per_epoch=wish.steps_per_epoch)
+    return Rounds(batches, connect(f"inproc://{os.path.abspath(folder)}"), steps_per_epoch=wish.steps_per_epoch)

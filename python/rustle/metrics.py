@@ -22,7 +22,7 @@ Write = Callable[[dict[str, float], int], None]
 class Metrics:
     """Writes ε so far, rows released, the branch and the time spent waiting to each of the sinks.
 
-    A sink is told by what it can do, so that none of these packages is needed:
+    A sink is recognised by what it can do, so that none of these packages is needed:
 
     ================================  =====================================================
     ``add_scalar(name, value, step)``  TensorBoard's ``SummaryWriter``

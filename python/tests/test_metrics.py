@@ -41,7 +41,7 @@ def test_figures_are_those_of_the_report(session):
     assert 0 < found["rustle/epsilon"] < found["rustle/epsilon_planned"]
 
 
-def test_sinks_are_told_by_what_they_can_do(session):
+def test_sinks_are_recognised_by_what_they_can_do(session):
     seen = []
 
     class Board:
