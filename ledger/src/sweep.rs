@@ -31,7 +31,7 @@ pub struct SweepRecord {
 }
 
 impl SweepRecord {
-    /// Returns the digest, hexadecimal, that binds the sweep to its number of runs and tells nothing about it without the seed.
+    /// Returns the digest, hexadecimal, that binds the sweep to its number of runs and hides it from all who lack the seed.
     pub fn commitment(&self) -> String {
         let digest = Sha256::new().chain_update(DOMAIN).chain_update(self.seed);
         hex::encode(digest.chain_update(self.runs.to_le_bytes()).finalize())

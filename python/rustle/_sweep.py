@@ -197,7 +197,7 @@ class SweepRun:
         self._sweep._edit(lambda runs: runs[str(self.number)].update(score=value))
 
     def connect(self, *, plan: Plan | None = None) -> Session:
-        """Opens the session of the run's job, which starts the run, or goes on with it.
+        """Opens the session of the run's job, which starts the run, or continues it.
 
         Args:
             plan: A plan with another clip norm; by default the sweep's. Noise is rounded to float32, so that other than
