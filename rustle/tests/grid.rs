@@ -22,6 +22,10 @@ fn a_plan_on_a_grid_is_made_shown_and_accounted_for() {
     assert_eq!(shown["dimension"], 1_000_000);
     let clip_norm = shown["grid"]["clip_norm_accounted"].as_f64().unwrap();
     assert!(clip_norm > 1.001 && clip_norm < 1.0011, "{clip_norm}");
+    // What it takes to serve them, but for the rate: only rows of floats are measured.
+    let resources = bench.json("plan resources --plan grid.toml --workers 2");
+    assert!(resources["memory_per_worker"].as_f64().unwrap() > 0.0, "{resources}");
+    assert!(resources["replay_seconds_at_most"].is_null() && resources["state_slots"] == 0, "{resources}");
     let float = bench.json("plan show float.toml");
     assert!(float["grid"].is_null() && float["rows"] == "float32");
 

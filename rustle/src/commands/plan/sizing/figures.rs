@@ -46,7 +46,7 @@ pub const FIGURES: &[Figure] = &[
     Figure::new("shard_coordinates", Unit::Count, "m: d/W, in blocks of 512; the largest shard", |i| {
         Some(i.shard as f64)
     }),
-    Figure::new("state_slots", Unit::Count, "s: f32 numbers of state per coordinate, by mechanism", |i| {
+    Figure::new("state_slots", Unit::Count, "s: 4-byte numbers of state per coordinate, by mechanism", |i| {
         Some(i.slots)
     }),
     Figure::new("state_bytes", Unit::Bytes, "4·s·m", |i| Some(i.state())),

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use noise_kernel::{BLOCK, BranchKey, Generator, Rounds, Stream};
+use noise_kernel::grid::{GridGenerator, GridMechanism};
+use noise_kernel::{BLOCK, BranchKey, Generator, Rounds, RowGenerator, Stream};
 use plan::{Coefficients, Inverse, Plan};
 use proto::{RELEASED_ROWS_KEPT, tiling};
 
@@ -162,6 +163,11 @@ fn reach(plan: &Plan) -> anyhow::Result<u64> {
 /// The rule is the generator's own, so a generator of one block is made to apply it.
 fn suggested_rows(plan: &Plan) -> anyhow::Result<u64> {
     let stream = Stream::new(&BranchKey::from_array([0; 32]), Rounds::Twenty);
+    if let Some(on_grid) = plan.on_grid() {
+        let mechanism = GridMechanism::of_plan(on_grid.coefficients(), plan.iterations())?;
+        let generator = GridGenerator::new(stream, Arc::new(mechanism), 0..BLOCK as u64)?;
+        return Ok(RowGenerator::Integers(generator).suggested_rows_at_once() as u64);
+    }
     let coefficients = Arc::new(plan.coefficients()?);
     let generator = Generator::new(stream, coefficients, plan.iterations(), 1.0, 0..BLOCK as u64)?;
     Ok(generator.suggested_rows_at_once() as u64)
