@@ -11,9 +11,10 @@
 //!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go.
 //! * `run_folder`: the ledger and the key of an engine in this process; `producer`: rows that it produces ahead.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
-//! * `plans`, `search`, `account`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
+//! * `plans`, `search`, `account`, `audit`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
 
 mod account;
+mod audit;
 mod connect;
 mod digest;
 mod engine;
@@ -44,6 +45,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::account::{event_epsilon, plan_event, statement};
+    #[pymodule_export]
+    use crate::audit::{audit_canaries, audit_guesses, audit_scores};
     #[pymodule_export]
     use crate::connect::connect;
     #[pymodule_export]

@@ -202,6 +202,9 @@ impl Serialize for Answer {
 /// Names of figures that are rounded up in a table, so that none looks smaller than it is.
 const OF_PRIVACY: [&str; 4] = ["epsilon", "delta", "rho", "sensitivity"];
 
+/// The end of the name of a figure that is rounded down in a table, so that no lower bound looks higher than it is.
+const LOWER_BOUND: &str = "_lower";
+
 /// The name of a figure that a table has in full: any rounding of it is another guarantee.
 const IN_FULL: &str = "noise_multiplier";
 
@@ -242,6 +245,9 @@ fn cell(name: &str, value: &Value) -> String {
 fn shown(name: &str) -> fn(f64) -> String {
     if name.contains(IN_FULL) {
         return |value: f64| value.to_string();
+    }
+    if name.ends_with(LOWER_BOUND) {
+        return figures::rounded_down;
     }
     if OF_PRIVACY.iter().any(|word| name.contains(word)) { figures::rounded_up } else { figures::nearest }
 }
