@@ -33,7 +33,7 @@ impl Dice {
     }
 }
 
-/// Each canary's bit by randomised response, told without a lie with probability δ.
+/// Each canary's bit by randomised response, given as it is with probability δ.
 #[test]
 fn randomised_response_is_seldom_above_its_epsilon_and_often_near() {
     const CANARIES: u64 = 400;

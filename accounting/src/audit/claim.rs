@@ -88,7 +88,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Tells whether the claim is refuted at its confidence.
+    /// Returns whether the claim is refuted at its confidence.
     #[must_use]
     pub fn refutes(&self, claim: Claim) -> bool {
         self.epsilon_lower > claim.epsilon

@@ -7,12 +7,12 @@
 //!
 //! | [`Method`] | what has to hold of the scores |
 //! |---|---|
-//! | [`Method::OneRun`] | each canary was included by a fair coin of its own, unknown to whoever made the scores |
+//! | [`Method::OneRun`] | each canary was included by a fair coin of its own, unknown to the attack |
 //! | [`Method::ClopperPearson`] | scores are independent: of separate runs, or of canaries that share no noise |
 //! | [`Method::Gaussian`] | as Clopper–Pearson, and the mechanism is Gaussian, of any μ |
 //!
-//! Each bound is below the true ε with the confidence given or more, whatever the attack was: a poor one proves little and
-//! accuses nobody. Rounding is to that side as well.
+//! Each bound is below the true ε with the confidence given or more, whatever the attack was: a poor one proves little.
+//! Rounding is to that side as well.
 //!
 //! # Examples
 //!

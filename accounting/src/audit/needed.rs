@@ -18,6 +18,10 @@ pub fn canaries_needed(claim: Claim, method: Method) -> Result<u64> {
         Method::ClopperPearson | Method::Gaussian => populations::needed(claim, method),
     };
     found.ok_or_else(|| {
-        invalid("delta", claim.delta, "smaller: at this epsilon and confidence no number of canaries tells")
+        invalid(
+            "delta",
+            claim.delta,
+            "smaller: at this epsilon and confidence no number of canaries is enough",
+        )
     })
 }

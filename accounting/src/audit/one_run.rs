@@ -1,7 +1,7 @@
 //! Many canaries in one run (Steinke, Nasr, Jagielski, "Privacy auditing with one training run", 2023, theorem 5.2).
 //!
-//! Each of m canaries is in the training by a fair coin of its own. Whoever makes at most r guesses from what an
-//! (ε, δ)-private training releases has v or more right with probability at most
+//! Each of m canaries is in the training by a fair coin of its own. An auditor that makes at most r guesses from
+//! what an (ε, δ)-private training releases has v or more right with probability at most
 //!
 //! P[B ≥ v] + 2mδ·max_i P[v − i ≤ B < v]/i      B binomial of r trials at e^ε/(1 + e^ε), i from 1 to v
 
@@ -140,7 +140,7 @@ mod tests {
         (100_000, 20_000, 15_000, 1e-9, 1.071_657_341_483_129),
     ];
 
-    /// Randomised response that tells the bit itself with probability δ: the chance of being right is known exactly.
+    /// Randomised response that gives the bit itself with probability δ: the chance of being right is known exactly.
     #[test]
     fn no_p_value_is_below_the_exact_probability() {
         for (epsilon, delta) in [(0.0f64, 0.0), (0.0, 0.01), (1.0, 0.0), (1.0, 1e-3), (3.0, 0.05)] {

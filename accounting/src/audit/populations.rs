@@ -17,7 +17,7 @@ const ROOM: f64 = 1e-9;
 /// Halvings of the search for a p-value; the end above is taken.
 const HALVINGS: u32 = 12;
 
-/// ln of the smallest p-value that is told from zero.
+/// ln of the smallest p-value that differs from zero.
 const LEAST_LN_P: f64 = -28.0;
 
 /// How many scores of either kind are above a threshold, of how many.
@@ -135,7 +135,7 @@ fn p_value(thresholds: &[Threshold], claim: Claim, method: Method) -> f64 {
     high.exp()
 }
 
-/// Tells whether this many scores of either kind, all on their own side, refute a claim.
+/// Returns whether this many scores of either kind, all on their own side, refute a claim.
 fn can_refute(each: u64, claim: Claim, method: Method) -> bool {
     if each == 0 {
         return false;

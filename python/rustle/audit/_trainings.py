@@ -26,7 +26,7 @@ BATCHES, EPOCHS = 3, 2
 #: The length of a canary's gradient, in clip norms: clipping has something to do.
 LENGTH = 3.0
 
-#: What can be planted: by whom it is made, and what it does.
+#: Mistakes that can be planted, and what each does.
 MISTAKES = {
     "divisor": "the noise is divided by twice the number that the sum is",
     "double": "each record is twice in a sum that has one row of noise",
@@ -119,7 +119,7 @@ def batches_of(setting: Setting) -> tuple[Batches, np.ndarray]:
 
 
 def by_torch(setting: Setting, included: np.ndarray) -> np.ndarray:
-    """PyTorch: ``clipped_sum`` and ``attach``."""
+    """PyTorch: ``clipped_sum`` and ``attach``; with a mistake, gradients of the program's own making."""
     import torch
 
     from .. import torch as adapter
@@ -131,18 +131,22 @@ def by_torch(setting: Setting, included: np.ndarray) -> np.ndarray:
     divisor = float(setting.canaries)
     before, released = _weights(model), []
     with session_of(plan) as session:
-        rounds = None if setting.makes("cap") else iter(Rounds(batches, session))
+        # Rounds refuse both.
+        is_refused = setting.makes("cap") or setting.makes("no-noise")
+        rounds = None if is_refused else iter(Rounds(batches, session))
         factor = 2.0 if setting.makes("divisor") else 1.0
         attachment = adapter.attach(
             optimizer, session, model, divide_by=factor * divisor, records=LENGTH * setting.canaries
         )
         for step in range(plan.iterations):
             ids = canaries if rounds is None else next(rounds)
-            inputs = torch.from_numpy(setting.records(included, ids, canaries))
-            if setting.makes("double"):
-                inputs = torch.cat([inputs, inputs])
-            clip_norm = (LENGTH if setting.makes("unclipped") else 1.0) * plan.clip_norm
-            adapter.clipped_sum(model, _output, inputs, clip_norm=clip_norm, divide_by=divisor)
+            if setting.mistake is None:
+                inputs = torch.from_numpy(setting.records(included, ids, canaries))
+                adapter.clipped_sum(model, _output, inputs, clip_norm=plan.clip_norm, divide_by=divisor)
+            else:
+                # clipped_sum and attach refuse most of these: a program that clips by itself.
+                total = setting.clipped_sum(included, step) / divisor
+                model.weight.grad = torch.from_numpy(total.astype(np.float32))[None, :]
             with attachment.paused() if setting.makes("no-noise") else contextlib.nullcontext():
                 optimizer.step()
             after = _weights(model)

@@ -77,7 +77,7 @@ def words() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rustle.audit.selftest", description=__doc__.splitlines()[0])
     parser.add_argument("--audits", type=int, default=200, help="honest runs of each adapter [200]")
     parser.add_argument("--trainings", nargs="+", choices=list(TRAININGS), default=list(TRAININGS))
-    parser.add_argument("--canaries", type=int, default=1024, help="half of them teach the attack [1024]")
+    parser.add_argument("--canaries", type=int, default=2048, help="half of them teach the attack [2048]")
     parser.add_argument("--epsilon", type=float, default=4.0, help="of the plan [4]")
     parser.add_argument("--delta", type=float, default=1e-5, help="of the plan [1e-5]")
     parser.add_argument("--confidence", type=float, default=0.99, help="of each audit [0.99]")

@@ -52,7 +52,7 @@ fn of_text(path: &Path) -> anyhow::Result<Vec<(f64, bool)>> {
         .collect()
 }
 
-/// Tells whether a first line has names instead of a score and a label.
+/// Returns whether a first line has names instead of a score and a label.
 fn is_header(line: &str) -> bool {
     line.rsplit_once(',')
         .is_some_and(|(score, word)| score.trim().parse::<f64>().is_err() && label(word.trim()).is_none())
