@@ -50,7 +50,7 @@ def test_the_bound_of_gaussian_noise_is_below_its_epsilon(method):
     event = rustle.event(rustle.plan(
         iterations=1, epsilon=4, delta=delta, min_sep=1, max_participations=1, mechanism="identity"
     ).replace(noise_multiplier=sigma))
-    epsilon = rustle.epsilon(event, delta)
+    epsilon = rustle.epsilon(event, delta=delta)
     for seed in range(40):
         dice = np.random.default_rng(seed)
         included = audit.coins(600, seed)
