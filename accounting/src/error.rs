@@ -38,6 +38,18 @@ pub enum AccountingError {
         /// The branch, and what is wrong with it.
         why: String,
     },
+    /// An audit that could not refute its claim if the attack were perfect.
+    #[error("{given} guesses about canaries can't show an epsilon above {epsilon} at confidence {confidence}, if all of them are right; {}", canaries_allowed(*needed))]
+    TooFewCanaries {
+        /// Guesses that there are.
+        given: u64,
+        /// The claim's ε.
+        epsilon: f64,
+        /// The confidence asked for.
+        confidence: f64,
+        /// The fewest canaries that would do; none where δ is too large for any number.
+        needed: Option<u64>,
+    },
     /// A strategy that could not be evaluated.
     #[error(transparent)]
     Strategy(#[from] strategy::StrategyError),
@@ -49,6 +61,14 @@ pub type Result<T, E = AccountingError> = std::result::Result<T, E>;
 /// Builds the error of a number outside its range.
 pub(crate) fn invalid(what: &'static str, value: f64, allowed: &'static str) -> AccountingError {
     AccountingError::Invalid { what, value, allowed }
+}
+
+fn canaries_allowed(needed: Option<u64>) -> String {
+    needed.map_or_else(
+        || "at this delta and confidence no number of canaries does; allowed: a smaller delta, one number of guesses, or a \
+         method for independent scores".into(),
+        |needed| format!("allowed: {needed} canaries or more, and some more for an attack that is not perfect"),
+    )
 }
 
 /// Accepts a finite number above zero.

@@ -103,6 +103,7 @@
 mod account;
 pub mod allocation;
 pub mod amplification;
+pub mod audit;
 pub mod calibration;
 pub mod clipping;
 pub mod correlated;

@@ -228,6 +228,9 @@ fn one_run_is_the_least_that_a_selection_costs() {
     }
 }
 
+/// A closed form of F.
+type Closed<'a> = &'a dyn Fn(f64) -> f64;
+
 /// The best of K noisy scores has the density E[K·F^{K−1}]·f, a closed form; its δ is integrated on a fine grid. The account
 /// must be no lower, and near it not absurdly high.
 #[test]
@@ -245,7 +248,7 @@ fn the_best_of_several_runs_costs_no_less_than_its_integrated_delta() {
             gamma / (1.0 - (1.0 - gamma) * cdf).powi(2)
         };
         let poisson = move |cdf: f64| mean * (mean * (cdf - 1.0)).exp();
-        let cases: [(Option<f64>, &dyn Fn(f64) -> f64); 2] = [(Some(1.0), &geometric), (None, &poisson)];
+        let cases: [(Option<f64>, Closed<'_>); 2] = [(Some(1.0), &geometric), (None, &poisson)];
         for (shape, weight) in cases {
             let account = account(&Event::RepeatAndSelect { event: Box::new(run.clone()), mean, shape });
             for epsilon in [0.5_f64, 1.0, 2.0, 3.0] {

@@ -41,6 +41,7 @@ ORDER = {
         "docs/python.md",
         "docs/planner.md",
         "docs/accounting.md",
+        "docs/audit.md",
         "docs/grid.md",
         "docs/batches.md",
         "docs/serving.md",

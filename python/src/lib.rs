@@ -13,9 +13,10 @@
 //! * `run_folder`: the ledger and the key of an engine in this process; `opening`: what opening one takes; `producer`: rows that it produces ahead.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
 //! * `budgets`: data sets and sweeps in the ledger of a folder.
-//! * `plans`, `search`, `account`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
+//! * `plans`, `search`, `account`, `audit`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
 
 mod account;
+mod audit;
 mod budgets;
 mod connect;
 mod digest;
@@ -50,6 +51,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::account::{event_epsilon, plan_event, statement};
+    #[pymodule_export]
+    use crate::audit::{audit_canaries, audit_guesses, audit_scores};
     #[pymodule_export]
     use crate::budgets::{create_data_set, create_sweep, data_set_report, grant_budget, sweep_state};
     #[pymodule_export]

@@ -97,7 +97,7 @@ impl Remote {
     }
 
     /// Fetches into words: `f32`, or the bits of `i32` under a plan on a grid.
-    async fn into_words(&self, fetch: Fetch<'_>, out: &mut [f32]) -> proto::Result<()> {
+    async fn fetch_words(&self, fetch: Fetch<'_>, out: &mut [f32]) -> proto::Result<()> {
         match self.grid {
             None => fetch.into_slice(out).await,
             Some(_) => fetch.into_integers(bytemuck::cast_slice_mut(out)).await,
@@ -154,7 +154,7 @@ impl Engine for Remote {
         }
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         scratch.resize(range.len() as usize, 0.0);
-        self.wait(stop, self.into_words(self.client.fetch(request), &mut scratch))?;
+        self.wait(stop, self.fetch_words(self.client.fetch(request), &mut scratch))?;
         sink.put(&scratch);
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Engine for Remote {
         let no_memory = |error| Refused::Here("internal", format!("{count} reserved values: {error}"));
         values.try_reserve_exact(more).map_err(no_memory)?;
         values.resize(count, 0.0);
-        self.wait(never_stop, self.into_words(self.client.fetch(request), &mut values))?;
+        self.wait(never_stop, self.fetch_words(self.client.fetch(request), &mut values))?;
         Ok(ReserveOutcome::Fetched(RowBuffer::Owned(values, width)))
     }
 

@@ -72,7 +72,8 @@ impl SumRounding {
     /// # Errors
     /// A value that is not finite, or more than 2⁴⁷ steps from 0.
     pub fn check(&self, sum: &[f32]) -> Result<()> {
-        match sum.iter().find(|value| !(self.in_steps(**value).abs() <= LARGEST)) {
+        let fits = |value: f32| (-LARGEST..=LARGEST).contains(&self.in_steps(value));
+        match sum.iter().find(|value| !fits(**value)) {
             None => Ok(()),
             Some(value) => {
                 let largest = LARGEST * self.grid.step / f64::from(self.divide_by);

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, budget, calibrate, certs, completions, config, demo, doctor, fetch, job, key, ledger,
-    man, noise, plan, report, serve, status, token, up, verify,
+    account, audit, batches, budget, calibrate, certs, completions, config, demo, doctor, fetch, job, key,
+    ledger, man, noise, plan, report, serve, status, token, up, verify,
 };
 use crate::output::{Format, Word};
 
@@ -65,6 +65,9 @@ pub enum Command {
     /// Compute the privacy cost of a mechanism as ε, δ and ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
+    /// Bound ε from below by an attack on canaries
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Find the noise multiplier or another parameter for an (ε, δ)
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
@@ -117,6 +120,7 @@ impl Command {
             Self::Fetch(args) => fetch::run(&args, format),
             Self::Plan(command) => command.run(format),
             Self::Account(command) => command.run(format),
+            Self::Audit(command) => command.run(format),
             Self::Calibrate(command) => command.run(format),
             Self::Batches(args) => batches::run(&args, format),
             Self::Key(command) => command.run(format),

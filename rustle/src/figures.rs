@@ -1,5 +1,25 @@
 //! Figures in tables: six significant digits. JSON has all of them.
 
+/// Names of figures that are rounded up in a table, so that none looks smaller than it is.
+const OF_PRIVACY: [&str; 4] = ["epsilon", "delta", "rho", "sensitivity"];
+
+/// The name of a figure that a table has in full: any rounding of it is another guarantee.
+const IN_FULL: &str = "noise_multiplier";
+
+/// The end of the name of a figure of privacy that is rounded down, so that no lower bound looks higher than it is.
+const FROM_BELOW: &str = "_lower";
+
+/// Returns how a number of the name is written in a table.
+pub fn shown(name: &str) -> fn(f64) -> String {
+    if name.contains(IN_FULL) {
+        return |value: f64| value.to_string();
+    }
+    if !OF_PRIVACY.iter().any(|word| name.contains(word)) {
+        return nearest;
+    }
+    if name.ends_with(FROM_BELOW) { rounded_down } else { rounded_up }
+}
+
 /// Returns six significant digits, rounded to the nearest, without zeros at the end. Whole numbers beyond them are whole.
 pub fn nearest(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {

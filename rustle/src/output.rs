@@ -199,12 +199,6 @@ impl Serialize for Answer {
     }
 }
 
-/// Names of figures that are rounded up in a table, so that none looks smaller than it is.
-const OF_PRIVACY: [&str; 4] = ["epsilon", "delta", "rho", "sensitivity"];
-
-/// The name of a figure that a table has in full: any rounding of it is another guarantee.
-const IN_FULL: &str = "noise_multiplier";
-
 /// Formats a value of the name, numbers to six digits. Of a long list only the ends are shown, of a long text or a list of
 /// lists the beginning; JSON has all of it.
 fn cell(name: &str, value: &Value) -> String {
@@ -225,7 +219,7 @@ fn cell(name: &str, value: &Value) -> String {
         }
         Value::Null => "-".into(),
         Value::Number(number) if number.is_f64() => {
-            number.as_f64().map_or_else(|| number.to_string(), shown(name))
+            number.as_f64().map_or_else(|| number.to_string(), figures::shown(name))
         }
         Value::Array(values) if values.len() > SHOWN => {
             let ends = values[..SHOWN - 1].iter().chain(values.last());
@@ -236,14 +230,6 @@ fn cell(name: &str, value: &Value) -> String {
         Value::Array(values) => values.iter().map(|value| cell(name, value)).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
-}
-
-/// Returns how a number of the name is written in a table.
-fn shown(name: &str) -> fn(f64) -> String {
-    if name.contains(IN_FULL) {
-        return |value: f64| value.to_string();
-    }
-    if OF_PRIVACY.iter().any(|word| name.contains(word)) { figures::rounded_up } else { figures::nearest }
 }
 
 #[cfg(test)]

@@ -53,6 +53,9 @@ fn found(bench: &Bench, flags: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Names of fields, each with its value.
+type Fields<'a> = &'a [(&'a str, &'a str)];
+
 #[test]
 fn each_fault_is_found_and_nothing_else() {
     let bench = Bench::new();
@@ -63,7 +66,7 @@ fn each_fault_is_found_and_nothing_else() {
         ("participation.max_participations", "100"),
         ("noise_multiplier", "30.0"),
     ];
-    let cases: [(&[(&str, &str)], &str, Option<(&str, &str)>); 11] = [
+    let cases: [(Fields<'_>, &str, Option<(&str, &str)>); 11] = [
         (&[], IDENTITY, None),
         (&[], "{ name = \"band-sqrt\", bands = 50 }", None),
         (&[], "{ name = \"band-sqrt\", bands = 51 }", Some(("bands_beyond_min_sep", "warning"))),

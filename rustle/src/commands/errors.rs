@@ -9,6 +9,7 @@ pub fn from_accounting(error: AccountingError) -> anyhow::Error {
     match error {
         AccountingError::Invalid { .. }
         | AccountingError::Unsupported { .. }
+        | AccountingError::TooFewCanaries { .. }
         | AccountingError::InvalidRelease { .. }
         | AccountingError::Strategy(_) => bad_use(error),
         other => other.into(),

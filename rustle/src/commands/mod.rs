@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod account;
+pub mod audit;
 pub mod batches;
 pub mod budget;
 pub mod calibrate;
