@@ -1,7 +1,7 @@
 """Sums on the grid of a plan whose noise is exact.
 
 Rows of such a plan are integers, in steps of 2^step of the gradient's own units. ``session.privatize_`` takes a float32 sum
-as ever: it rounds the sum, adds integers, and gives float32 back. What floating point does before, in clipping and summing,
+as usual: it rounds the sum, adds integers, and gives float32 back. What floating point does before, in clipping and summing,
 is κ, the plan's ``summing_error``, and the job alone can know it. With many contributions a step, sum few of them in
 floating point and add integers, which is exact::
 

@@ -55,6 +55,8 @@ fn found(bench: &Bench, flags: &str) -> Vec<(String, String)> {
 
 /// Names of fields, each with its value.
 type Fields<'a> = &'a [(&'a str, &'a str)];
+/// A check of `rustle plan lint`, and its severity.
+type Finding<'a> = Option<(&'a str, &'a str)>;
 
 #[test]
 fn each_fault_is_found_and_nothing_else() {
@@ -66,7 +68,7 @@ fn each_fault_is_found_and_nothing_else() {
         ("participation.max_participations", "100"),
         ("noise_multiplier", "30.0"),
     ];
-    let cases: [(Fields<'_>, &str, Option<(&str, &str)>); 11] = [
+    let cases: [(Fields<'_>, &str, Finding<'_>); 11] = [
         (&[], IDENTITY, None),
         (&[], "{ name = \"band-sqrt\", bands = 50 }", None),
         (&[], "{ name = \"band-sqrt\", bands = 51 }", Some(("bands_beyond_min_sep", "warning"))),

@@ -7,7 +7,7 @@ use dice::Dice;
 /// Numbers are multiples of 2⁻⁴, so that one in sixteen lies in the middle between two whole ones.
 const STEPS: i128 = 16;
 
-/// ⌊a/b + ½⌋ of b > 0, and to even instead where it is asked for.
+/// ⌊a/b + ½⌋ of b > 0, and to even instead where that is wanted.
 fn round(a: i128, b: i128, half_to_even: bool) -> i128 {
     let up = (2 * a + b).div_euclid(2 * b);
     let is_tie = (2 * a + b).rem_euclid(2 * b) == 0;
@@ -183,7 +183,7 @@ fn tree_rows(nodes: &dyn Fn(usize, usize) -> i128, levels: usize, rows: usize) -
 fn rows_of_trees_that_are_completed_and_restarted_are_a_function_of_the_ideal_outputs() {
     let mut dice = Dice::new(44);
     for _ in 0..3_000 {
-        // Trees one after the other; each restarts, and x goes on.
+        // Trees one after the other; each restarts, and x continues.
         let mut y: Vec<i128> = Vec::new();
         for _ in 0..3 {
             let levels = dice.below(4) as usize;

@@ -1,4 +1,4 @@
-//! `rustle ledger adopt`: a copy goes on as a ledger of its own.
+//! `rustle ledger adopt`: a copy continues as a ledger of its own.
 
 use std::path::{Path, PathBuf};
 
