@@ -1,0 +1,56 @@
+"""Trainings in the form that frameworks' own guides have, made private by a few lines: the programs in public_trainings.
+
+What makes each private is the difference of its two files. Both run, on data that needs no download.
+"""
+
+import difflib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rustle
+
+FOLDER = Path(__file__).parent / "public_trainings"
+MOST_LINES = 12
+# What each needs, and the step at which its run is over.
+TRAININGS = {
+    "digits": (("opacus", "sklearn"), 16),
+    "char_lstm": (("opacus",), 6),
+}
+
+
+def ran(program, folder):
+    folder.mkdir()
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, program], cwd=folder, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Unchecked" not in done.stderr, done.stderr
+
+
+def test_every_training_is_here():
+    assert {path.stem for path in FOLDER.glob("*.py")} == TRAININGS.keys()
+    assert {path.stem for path in FOLDER.glob("private/*.py")} == TRAININGS.keys()
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_few_lines_make_it_private(name):
+    plain, private = [(FOLDER / path).read_text().splitlines() for path in (f"{name}.py", f"private/{name}.py")]
+    changed = [line for line in difflib.unified_diff(plain, private, n=0, lineterm="") if line[:2] not in ("--", "++", "@@")]
+    assert 0 < len(changed) <= MOST_LINES, "\n".join(changed)
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_it_trains(tmp_path, name):
+    needs, steps = TRAININGS[name]
+    for package in ("torch", *needs):
+        pytest.importorskip(package)
+    ran(FOLDER / f"{name}.py", tmp_path / "plain")
+    ran(FOLDER / f"private/{name}.py", tmp_path / "private")
+    with rustle.connect(f"inproc://{tmp_path / 'private' / 'run'}") as session:
+        report = json.loads(session.report(delta=1e-5, format="json"))
+    assert report["released"]["rows"] == steps
+    assert report["released"]["guarantees"][0]["epsilon"] == pytest.approx(8.0, rel=1e-6)
