@@ -19,7 +19,7 @@ const GRID: &str = "0b4746f19ec298e4dc1cae3a51bdb94c06e1d2bef5205df7fcff45d69f5f
 const AT_ONCE: usize = 3;
 
 /// A mechanism, the number of its rows, and their SHA-256.
-type Known = (&'static str, Coefficients, u64, Rounds, &'static str);
+type KnownRows = (&'static str, Coefficients, u64, Rounds, &'static str);
 
 /// Makes rows of known noise on a backend, on the calling thread's core where that is pinned, and compares them with
 /// what is specified. It takes some milliseconds.
@@ -31,7 +31,7 @@ pub fn check_known_answers(backend: Backend) -> Result<(), KernelError> {
     check_grid(backend)
 }
 
-fn mechanisms() -> [Known; 6] {
+fn mechanisms() -> [KnownRows; 6] {
     let scales = (0..40u8).map(|t| 1.0 + f32::from(t) / 64.0).collect();
     let rows = BandRows::Toeplitz { lags: vec![0.5, 0.375], inverse_diagonal: 1.0 };
     let segments = vec![
@@ -89,7 +89,7 @@ fn mechanisms() -> [Known; 6] {
 
 fn check(
     backend: Backend,
-    (what, coefficients, iterations, rounds, expected): Known,
+    (what, coefficients, iterations, rounds, expected): KnownRows,
 ) -> Result<(), KernelError> {
     let stream = Stream::new(&BranchKey::from_array(KEY), rounds).with_backend(backend)?;
     let range = 100..1_300;
