@@ -65,9 +65,9 @@ impl Coordinator {
         let CreateJob { job, plan_toml, key_commitment, shards, .. } = request;
         let shards = shards.unwrap_or_else(|| self.shards_to_choose(job, dimension));
         let nonce = rng::nonce().map_err(ServiceError::internal)?;
-        let (name, plan_toml) = (job.clone(), plan_toml.clone());
+        let text = plan_toml.clone();
         let definition =
-            release::job::define(name, plan, plan_toml, dimension, *key_commitment, shards, nonce)?;
+            release::job::define(job.clone(), plan, text, dimension, *key_commitment, shards, nonce)?;
         let JobDefinition { record, shards } = definition.clone();
         let view = JobView::new(record, shards, PlanSummary::new(plan, dimension)?);
         let create = move |ledger: &Ledger| match admission {

@@ -149,9 +149,15 @@ impl ReplayedDataSet {
                 let of =
                     self.sweeps.get_mut(sweep.as_str()).ok_or("a run of a sweep that reserved nothing")?;
                 of.started += 1;
-                let data_set = record.data_set.clone();
-                let (planned, event, state) = (of.run.clone(), of.run.clone(), ChargeState::Open);
-                self.charge(job, Charge { data_set, job_nonce, planned, event, state, sweep: Some(sweep) })?;
+                let charge = Charge {
+                    data_set: record.data_set.clone(),
+                    job_nonce,
+                    planned: of.run.clone(),
+                    event: of.run.clone(),
+                    state: ChargeState::Open,
+                    sweep: Some(sweep),
+                };
+                self.charge(job, charge)?;
             }
         }
         Ok(())

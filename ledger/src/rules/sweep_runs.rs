@@ -36,8 +36,7 @@ pub fn start_run(
     }
     let started = record.started + 1;
     sweeps.insert(sweep.as_str(), tables::encode(&SweepRecord { started, ..record })?.as_slice())?;
-    let (name, job_nonce) = (job.job.clone(), job.nonce);
-    let event = DataSetEvent::RunStarted { sweep: sweep.clone(), job: name, job_nonce };
+    let event = DataSetEvent::RunStarted { sweep: sweep.clone(), job: job.job.clone(), job_nonce: job.nonce };
     chains::append(transaction, &reservation.data_set, &event)
 }
 

@@ -1,5 +1,4 @@
 mod on_grid;
-
 use std::{fs, ops::Range, path::PathBuf, time::Duration};
 
 use checkpoint_store::CheckpointStore;
@@ -293,8 +292,8 @@ async fn checkpoints_are_read_in_turn() {
     let spec = job.spec(&plan(1.0));
     let others = limits.restores.acquire_many(crate::limits::MAX_CONCURRENT_READS as u32).await.unwrap();
     let mut restoring = std::pin::pin!(restore(&job.grant, &spec, &limits));
-    let waited = tokio::time::timeout(Duration::from_millis(300), restoring.as_mut()).await;
-    assert!(waited.is_err(), "it did not wait for its turn");
+    let early = tokio::time::timeout(Duration::from_millis(300), restoring.as_mut()).await;
+    assert!(early.is_err(), "it did not wait for its turn");
     drop(others);
     assert_eq!(restoring.await.unwrap().0.next_row(), 9);
     assert_eq!(limits.restores.available_permits(), crate::limits::MAX_CONCURRENT_READS);

@@ -81,9 +81,12 @@ pub fn create_run(
     decide(|| {
         let state = ledger.data_set(&account.data_set)?;
         check_same_neighbours(&state.record, account)?;
-        let (data_set, event) = (account.data_set.clone(), event.clone());
-        let reservation =
-            Reservation { data_set, event, expected: Some(state.head), sweep: Some(sweep.clone()) };
+        let reservation = Reservation {
+            data_set: account.data_set.clone(),
+            event: event.clone(),
+            expected: Some(state.head),
+            sweep: Some(sweep.clone()),
+        };
         ledger.create_charged_job(&job.record, &job.shards, Some(&reservation))
     })
 }
