@@ -34,7 +34,7 @@ const REPORTS_PER_CALLER: u64 = 4;
 /// A coordinator on an open ledger. Its parts are reached by the methods below and nothing else.
 pub struct Coordinator {
     settings: Settings,
-    /// Higher than that of every earlier coordinator on this ledger.
+    /// Higher than that of every earlier coordinator on this ledger, unless it is a copy.
     epoch: u64,
     /// Connections to the workers.
     connections: Connections,
@@ -87,7 +87,8 @@ impl AnswerLimits {
 }
 
 impl Coordinator {
-    /// Takes a new epoch and reads every job. Blocks.
+    /// Takes a new epoch and reads every job. On a ledger that is a copy it takes none, and has no checkpoint store: what the
+    /// original's workers and checkpoints are stays as it is. Blocks.
     pub fn open(
         ledger: Ledger,
         settings: Settings,
@@ -95,16 +96,21 @@ impl Coordinator {
         stop: FatalStop,
     ) -> anyhow::Result<Self> {
         let open = |url: &str| CheckpointStore::open_over(url, settings.s3_plain_http);
-        let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
-        let epoch = ledger.next_coordinator_epoch()?;
+        let copied = ledger.copied();
+        let store = settings.checkpoint_url.as_deref().filter(|_| copied.is_none());
+        let store = store.map(open).transpose()?;
+        let epoch = match copied {
+            Some(_) => ledger.coordinator_epoch()?,
+            None => ledger.next_coordinator_epoch()?,
+        };
         let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, ledger.id()?, epoch);
-        cluster.copied = ledger.copied().map(Into::into);
+        cluster.copied = copied.map(Into::into);
         let now = Instant::now();
         // Whether or not the ledger has jobs: an old copy may have none. The first coordinator of a ledger does not wait:
         // no worker has seen one before. Where the ledger is a copy from before its first start, its jobs draw nonces of
         // their own, and what workers report of it stops them whenever it comes.
-        if epoch > 1 {
+        if epoch > 1 && cluster.copied.is_none() {
             cluster.members.begin_grace_period(now);
         }
         for record in ledger.jobs()? {
@@ -142,7 +148,7 @@ impl Coordinator {
         self.settings.lease_ttl
     }
 
-    /// Returns the epoch, which is higher than that of every earlier coordinator on this ledger.
+    /// Returns the epoch, which is higher than that of every earlier coordinator on this ledger; on a copy that of the last one.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

@@ -79,7 +79,7 @@ impl Coordinator {
             Some(_) => ReleasedRows::straight(0),
             None => {
                 let name = job.clone();
-                released_rows(&self.with_ledger(move |ledger| ledger.released(&name)).await?)
+                released_rows(&self.with_ledger(move |ledger| ledger.charged(&name)).await?)
             }
         };
         let metered =

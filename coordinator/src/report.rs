@@ -11,7 +11,7 @@ use crate::cluster::no_job;
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// Returns the report. `ledger_doubt` says why the ledger is known to be a copy or an old one, whose ε may be too low.
+    /// Returns the report. `ledger_doubt` says why the ledger is known to be a copy, also once adopted, or an old one, whose ε may be too low.
     /// Its cost is that of the plan's whole run on the current branch, together with all rows that
     /// earlier branches released and the job then left. `permit` is the caller's share of its reports at once, held
     /// until the work is done.
@@ -20,13 +20,14 @@ impl Coordinator {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }
         let name = job.clone();
-        let (record, bound, checkpoints, released) = self
+        let (record, bound, checkpoints, released, ledger_doubt) = self
             .with_ledger(move |ledger| {
                 let Some(record) = ledger.job(&name)? else { return Ok(None) };
                 let bound = ledger.binding_summary(&name, record.branch)?;
                 let checkpoints = ledger.checkpoints(&name)?;
-                let released = ledger.released(&name)?;
-                Ok(Some((record, bound, checkpoints, released)))
+                let released = ledger.charged(&name)?;
+                let doubt = ledger.doubt(&name)?;
+                Ok(Some((record, bound, checkpoints, released, doubt)))
             })
             .await?
             .ok_or_else(|| no_job(&job))?;
@@ -41,9 +42,9 @@ impl Coordinator {
             privacy(&plan_toml, delta, &on_branches)
         });
         let cost = cost.await.map_err(ServiceError::internal)??;
-        let doubt = self.cluster().ledger_doubt(&job);
+        let doubt = self.cluster().ledger_doubt(&job).map(|doubt| doubt.to_string()).or(ledger_doubt);
         let mut report = json!({
-            "ledger_doubt": doubt.map(|doubt| doubt.to_string()),
+            "ledger_doubt": doubt,
             "job": record.job,
             "state": record.state,
             "mechanism": record.mechanism,
@@ -76,7 +77,8 @@ impl Coordinator {
 }
 
 /// Returns the rows released on a branch. Rows bound count as released, whether or not a byte of them left, as they do
-/// for the accountant (`accounting::rewind::ReleasedRows`).
+/// for the accountant (`accounting::rewind::ReleasedRows`), and so do those that another copy of an adopted ledger may have
+/// released.
 fn branch(releases: &ledger::BranchReleases) -> Value {
     let released: Vec<_> = releases.released.iter().map(|rows| [rows.start, rows.end]).collect();
     json!({ "branch": releases.branch, "parent": releases.parent, "from_row": releases.from_row, "released": released })

@@ -72,7 +72,7 @@ impl Coordinator {
         if is_behind {
             // What this ledger knows is less than what was released, and so would be its ε.
             status["privacy"] =
-                json!({ "unstated": "the ledger is an older copy: more was released than it knows" });
+                json!({ "unstated": "the ledger is a copy or an older one: it may lack released rows" });
             status["epsilon"] = Value::Null;
             status["epsilon_planned"] = Value::Null;
             return status;

@@ -18,9 +18,9 @@ from ._data_set import DataSet
 from ._native import Plan
 from ._planning import calibrate, epsilon, event, plan, report, suggest
 from ._rounds import Rounds
+from ._run_request import begin
 from ._session import Session
 from ._sweep import Sweep, SweepRun
-from ._wish import begin
 from .errors import RustleError
 
 try:

@@ -44,9 +44,10 @@ def connect(
 
     Args:
         url: Where the noise is made.
-        adopt: Lets a copy go on as a ledger of its own: every running job gets a branch with fresh noise, which costs
-            privacy as a rewind does. What the other copy released since is in no account of this one. Without effect where
-            nothing was copied; for ``inproc://`` alone.
+        adopt: Lets a copy go on as a ledger of its own: every running job gets a branch with fresh noise, and is charged for
+            all rows that were not bound yet as if the other copy released them, beyond its budget too; runs of sweeps are
+            finished. What else the other copy released since (after a rewind, or of other jobs) is in no account of this
+            one, and every report of the job says so. Without effect where nothing was copied; for ``inproc://`` alone.
 
     ``data_set``: the data set of this folder whose budget pays for the whole plan when the job is created; a job of one names it
     at every connection. ``batches``: how the records of each round are chosen, which its account assumes: None for any order, or

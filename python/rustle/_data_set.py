@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from . import _native, errors
+from . import _native, _notes, errors
 from .sampling import CyclicPoisson, Sampling
 
 
@@ -34,10 +34,13 @@ class DataSet:
         self.name = name
         self.unit = unit
         self.neighbouring = neighbouring
+        is_new = not os.path.exists(os.path.join(self.folder, "ledger.redb"))
         _native.create_data_set(self.folder, (name, unit, neighbouring), (epsilon, delta))
+        if is_new:
+            _notes.write(self.folder)
 
     def show(self) -> dict[str, Any]:
-        """The budget, what is ``spent``, ``reserved`` and ``left`` of it, and every job, as of ``rustle budget show``."""
+        """The budget, what is ``spent``, ``reserved`` and ``left`` of it, every sweep, and every job that is no run of one."""
         return json.loads(_native.data_set_report(self.folder, self.name, "json"))
 
     def grant(self, *, epsilon: float, delta: float) -> None:
@@ -46,6 +49,8 @@ class DataSet:
 
     def report(self, path: str | os.PathLike[str] | None = None, *, format: str | None = None) -> str:
         """Returns the report on the data set, to be signed, and writes it to ``path`` if there is one.
+
+        Runs of sweeps are in none of its formats, and where there is a sweep JSON has null for ``entries``, which count them.
 
         ``format``: markdown, html or json; by default the one that the path's ending names.
         """

@@ -22,7 +22,7 @@ except ImportError:
 
 from ._session import Session
 from .metrics import Metrics
-from .torch._trainers import check_trainer
+from .torch._trainers import check_sum_is_kept, check_trainer
 
 __all__ = ["Callback"]
 
@@ -31,7 +31,7 @@ class Callback(_Base):
     """A callback that refuses a training without noise or with batches that nothing checks, and logs ε.
 
     Before the first step it refuses an optimizer without noise, a loader other than :class:`rustle.torch.DataLoader`, and
-    batches accumulated for one step. Losses that the model logs itself are without noise, and as secret as the data.
+    batches accumulated for one step; under a plan on a grid ``gradient_clip_val`` too. Losses that the model logs itself are without noise, and as secret as the data.
 
     Args:
         session: The session of the run.
@@ -47,6 +47,7 @@ class Callback(_Base):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Checks the trainer."""
         check_trainer(trainer.optimizers, trainer.train_dataloader, trainer.accumulate_grad_batches)
+        check_sum_is_kept(self._session, "gradient_clip_val", trainer.gradient_clip_val)
         if not self._sinks:
             self._metrics = Metrics(self._session, *trainer.loggers, **self._arguments)
 

@@ -24,7 +24,7 @@ from ._session import Session
 from .metrics import Metrics
 from .torch import Attachment, attach, clipped_sum
 from .torch._loader import like
-from .torch._trainers import check_trainer, has_noise
+from .torch._trainers import check_sum_is_kept, check_trainer, has_noise
 
 __all__ = ["Callback", "Trainer"]
 
@@ -32,7 +32,7 @@ __all__ = ["Callback", "Trainer"]
 class Callback(transformers.TrainerCallback):
     """A callback that refuses a training without noise or with batches that nothing checks, and logs ε.
 
-    :class:`Trainer` has one. For a ``transformers.Trainer`` of your own that clips gradients itself, whose optimizer noise
+    Under a plan on a grid it refuses ``max_grad_norm`` above 0 too. :class:`Trainer` has one. For a ``transformers.Trainer`` of your own that clips gradients itself, whose optimizer noise
     was attached to, and whose ``get_train_dataloader`` returns a :class:`rustle.torch.DataLoader`.
 
     Args:
@@ -41,11 +41,12 @@ class Callback(transformers.TrainerCallback):
     """
 
     def __init__(self, session: Session, *sinks: Any, **arguments: Any):
-        self.metrics = Metrics(session, *sinks, **arguments)
+        self._session, self.metrics = session, Metrics(session, *sinks, **arguments)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Checks the trainer."""
         check_trainer([kwargs["optimizer"]], kwargs["train_dataloader"], args.gradient_accumulation_steps)
+        check_sum_is_kept(self._session, "max_grad_norm", args.max_grad_norm)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Writes the figures."""
@@ -66,7 +67,8 @@ class Trainer(transformers.Trainer):
     Args:
         model: The model. Its parameters that require gradients are those of the plan.
         args: ``TrainingArguments``, for one process. ``per_device_train_batch_size`` has no meaning: batches are those
-            of the rounds.
+            of the rounds. ``max_grad_norm``, which would clip their sum before its noise, is set to 0; values other than
+            0 and 1, its default, are refused.
         rounds: The :class:`rustle.Rounds` of the run, such as those of :func:`rustle.begin`.
         divide_by: The number that each sum is divided by, such as the batch size.
         microbatch: As of :func:`rustle.torch.clipped_sum`.
@@ -91,6 +93,8 @@ class Trainer(transformers.Trainer):
         **arguments: Any,
     ):
         _check(args, arguments)
+        # The records' gradients are clipped; their sum may not be, in float32 and before its noise.
+        args.max_grad_norm = 0.0
         if args.max_steps < 0:
             args.max_steps = rounds.session.iterations
         # The loader begins at the session's next step by itself.
@@ -153,6 +157,12 @@ def _check(args: transformers.TrainingArguments, arguments: dict[str, Any]) -> N
     for name, (value, allowed) in refused.items():
         if value != allowed and not (name == "n_gpu" and value == 0):
             raise errors.make("invalid_argument", f"{name} is {value}; allowed: {allowed}")
+    if args.max_grad_norm not in (None, 0, transformers.TrainingArguments.max_grad_norm):
+        text = (
+            f"max_grad_norm is {args.max_grad_norm}, which clips sums of a batch; allowed: 0. Each record's gradient is clipped "
+            "to the plan's clip_norm"
+        )
+        raise errors.make("invalid_argument", text)
     if arguments.get("compute_loss_func") is not None:
         text = "compute_loss_func is given, which takes whole batches; allowed: a compute_loss of a subclass"
         raise errors.make("invalid_argument", text)

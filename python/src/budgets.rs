@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use release::budget::{self, Sweep};
 
 use crate::error::{Refused, Result};
-use crate::opening::nonce;
+use crate::opening::{nonce, taken_up};
 use crate::plans::Plan;
 use crate::run_folder;
 
@@ -31,6 +31,12 @@ fn ledger_of(folder: &Path) -> Result<Ledger> {
     run_folder::open_ledger(folder, nonce()?)
 }
 
+/// Opens the folder's ledger to write to it. It is compared with its anchor before: a copy reserves nothing.
+fn ledger_to_write(folder: &Path) -> Result<Ledger> {
+    let ledger = ledger_of(folder)?;
+    taken_up(ledger, &run_folder::anchor_place(folder)?, false)
+}
+
 /// Records a data set in the folder's ledger, which begins where there is none. `words`: its name, unit and relation;
 /// `amount`: ε and δ of its budget.
 #[pyfunction]
@@ -47,7 +53,7 @@ pub fn create_data_set(
         budget: PrivacyBudget::new(amount.0, amount.1)?,
     };
     py.detach(|| {
-        ledger_of(&folder)?.create_data_set(&record)?;
+        ledger_to_write(&folder)?.create_data_set(&record)?;
         Ok(())
     })
 }
@@ -57,7 +63,7 @@ pub fn create_data_set(
 pub fn grant_budget(py: Python<'_>, folder: PathBuf, data_set: String, amount: (f64, f64)) -> Result<()> {
     let data_set = DataSetId::new(data_set)?;
     let budget = PrivacyBudget::new(amount.0, amount.1)?;
-    py.detach(|| Ok(budget::grant(&ledger_of(&folder)?, &data_set, budget)?))
+    py.detach(|| Ok(budget::grant(&ledger_to_write(&folder)?, &data_set, budget)?))
 }
 
 /// The report on a data set, as JSON, Markdown or HTML.
@@ -90,7 +96,7 @@ pub fn create_sweep(
     let sweep = Sweep { sweep: SweepId::new(sweep)?, mean: runs.0, shape: runs.1 };
     py.detach(|| {
         let run = budget::planned_event(&plan.0, &account)?;
-        budget::create_sweep(&ledger_of(&folder)?, &sweep, &account, &run)?;
+        budget::create_sweep(&ledger_to_write(&folder)?, &sweep, &account, &run)?;
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use ledger::{Ledger, LedgerError};
+use ledger::{AnchorPlace, Ledger, LedgerError};
 use node::config::secrets::read_key_file;
 use node::process::secret::SecretBytes;
 use noise_kernel::JobKey;
@@ -59,8 +59,24 @@ pub fn key(folder: &Path, file: Option<&Path>, job: &JobId, ledger: &Ledger) -> 
         let not_drawn = |error| Refused::Here("key", format!("key file {}: {error}", path.display()));
         draw_key(&path).map_err(not_drawn)?;
     }
-    let secret = read_key_file(&path).map_err(|error| Refused::Here("key", error.to_string()))?;
+    read_key(&path)
+}
+
+fn read_key(path: &Path) -> Result<JobKey> {
+    let secret = read_key_file(path).map_err(|error| Refused::Here("key", error.to_string()))?;
     Ok(JobKey::from_bytes(secret.expose_secret())?)
+}
+
+/// Returns where a call that names no key keeps the ledger's anchor: beside the folder's own key, or else beside the ledger.
+///
+/// # Errors
+/// A key file that cannot be read.
+pub fn anchor_place(folder: &Path) -> Result<AnchorPlace> {
+    let key = folder.join(KEY);
+    if !key.exists() {
+        return Ok(AnchorPlace::of_ledger(&folder.join("ledger.redb")));
+    }
+    Ok(AnchorPlace::of_key(&key, &read_key(&key)?.commitment()))
 }
 
 /// Returns the file of the key.

@@ -47,6 +47,20 @@ def test_it_continues_in_its_folder_and_with_its_arguments_alone(tmp_path):
             rustle.begin(tmp_path, **{**ASKED, name: value})
 
 
+@pytest.mark.parametrize("less", [5e-5, -5e-5, 0.0])
+def test_a_plan_with_a_little_less_noise_is_not_the_one_that_was_asked_for(tmp_path, less):
+    """ε above the requested one is refused however near it is; a little below it other versions of the search may end."""
+    rounds = rustle.begin(tmp_path / "made", **ASKED)
+    plan = rounds.session.plan
+    rounds.session.close()
+    plan.replace(noise_multiplier=plan.noise_multiplier * (1 - less)).save(tmp_path / "run" / "plan.toml")
+    if less > 0:
+        with pytest.raises(errors.PlanError, match="its epsilon is 4.0002"):
+            rustle.begin(tmp_path / "run", **ASKED)
+    else:
+        rustle.begin(tmp_path / "run", **ASKED).session.close()
+
+
 def test_poisson_batches_keep_the_promise(tmp_path):
     rounds = rustle.begin(tmp_path, **ASKED, poisson=True)
     report = rustle.metrics.Metrics(rounds.session, delta=1e-5).figures()

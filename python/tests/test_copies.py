@@ -1,5 +1,6 @@
 """Copies of a run's folder, and older ledgers in their place: found before a row is released."""
 
+import json
 import shutil
 
 import numpy as np
@@ -34,7 +35,7 @@ def assert_copied(folder, cursor, why, query=""):
     """The session is read and continues nothing, twice alike."""
     for _ in range(2):
         with rustle.connect(f"inproc://{folder}{query}") as session:
-            assert session.branch == 0 and "mechanism" in session.report("json")
+            assert session.branch == 0 and "mechanism" in session.report(format="json")
             row = np.empty(session.dimension, np.float32)
             for refused in (lambda: session.restart(), lambda: session.fetch_into(session.next_step, row)):
                 with pytest.raises(errors.LedgerCopied, match=why) as error:
@@ -98,6 +99,28 @@ def test_a_lost_anchor_is_found(run):
     for anchor in run.glob("job.key.anchor-*"):
         anchor.unlink()
     assert_copied(run, cursor, "is missing")
+
+
+def test_a_copy_reserves_nothing_and_an_adopted_one_says_what_it_lacks(run, tmp_path, plan):
+    words = {"unit": "user", "delta": 1e-5}
+    mails = rustle.DataSet(f"inproc://{run}", "mails", epsilon=100, **words)
+    rustle.Sweep(mails, "rates", plan=plan, mean=2, space={"rate": [0.1]})
+    _, cursor = trained(run, 2)
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    of_copy = rustle.DataSet(f"inproc://{copy}", "mails", epsilon=100, **words)
+    for refused in (
+        lambda: of_copy.grant(epsilon=200, delta=1e-5),
+        lambda: rustle.DataSet(f"inproc://{copy}", "letters", epsilon=1, **words),
+        lambda: rustle.Sweep(of_copy, "more", plan=plan, mean=2, space={"rate": [0.1]}),
+    ):
+        with pytest.raises(errors.LedgerCopied, match="another file"):
+            refused()
+    trained(copy, 1, cursor, adopt=True)
+    # Also where it is opened again.
+    with rustle.connect(f"inproc://{copy}") as session:
+        assert "adopted at row 2 of branch 0" in json.loads(session.report(format="json"))["job"]["ledger_doubt"]
+        assert "Not to be relied on" in session.report()
 
 
 def test_adoption_is_for_ledgers_in_this_process():

@@ -171,3 +171,48 @@ def test_federated_servers_round_sums(tmp_path):
         moved = np.asarray(server.parameters["w"]).reshape(-1)
         rows = rows_of(session, tmp_path / "run", 1)
     assert np.allclose(moved * 10, released(total.reshape(-1), rows[0], plan), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["ghost", "hooks"])
+def test_ghost_clipping_on_a_grid_is_refused(tmp_path, mode):
+    pytest.importorskip("opacus")
+    import rustle.opacus
+
+    net = model()
+    plan = plan_of(rustle.torch.layout(net))
+    data = torch.utils.data.TensorDataset(torch.randn(24, 20), torch.randint(0, 3, (24,)))
+    with opened(tmp_path / "run", plan) as session:
+        given = dict(
+            module=net,
+            optimizer=torch.optim.SGD(net.parameters(), lr=0.1),
+            data_loader=torch.utils.data.DataLoader(data, batch_size=8),
+            plan=plan,
+            noise=session,
+            batches=rustle.Batches(rustle.schemes.fixed_order(3), 24, STEPS, seed=bytes(range(32))),
+            grad_sample_mode=mode,
+        )
+        engine = rustle.opacus.PrivacyEngine()
+        if mode == "hooks":
+            engine.make_private(**given)
+            return
+        with pytest.raises(InvalidArgument, match="grad_sample_mode is 'ghost' under a plan on a grid"):
+            engine.make_private(**given, criterion=torch.nn.CrossEntropyLoss())
+        assert engine.session is None
+
+
+@pytest.mark.parametrize("rounding", ["nearest", None])
+@pytest.mark.parametrize("most", [0.0, None, 1.0])
+def test_trainers_that_clip_sums_on_a_grid_are_refused(tmp_path, rounding, most):
+    from rustle.torch._trainers import check_sum_is_kept
+
+    plan = plan_of(rustle.torch.layout(model()))
+    if rounding is None:
+        plan = rustle.plan(
+            iterations=STEPS, epsilon=8, delta=1e-5, min_sep=3, max_participations=2, mechanism="identity", dimension=9
+        )
+    with opened(tmp_path / "run", plan) as session:
+        if rounding and most:
+            with pytest.raises(InvalidArgument, match="gradient_clip_val is 1.0 under a plan on a grid"):
+                check_sum_is_kept(session, "gradient_clip_val", most)
+        else:
+            check_sum_is_kept(session, "gradient_clip_val", most)

@@ -126,6 +126,22 @@ def test_the_callback_refuses_a_training_that_is_not_private(session, wrong):
     assert session.next_step == 0 and not steps
 
 
+@pytest.mark.parametrize("clipped", [0.0, 0.5])
+def test_the_callback_refuses_sums_that_are_clipped_on_a_grid(tmp_path, clipped):
+    dimension = sum(p.numel() for p in Model(None, True).parameters())
+    plan = rustle.Plan.load(planned(tmp_path / "float", dimension=dimension) / "plan.toml")
+    plan.on_grid(1e-4).save(tmp_path / "run" / "plan.toml")
+    with rustle.connect(f"inproc://{tmp_path / 'run'}") as session:
+        loader = rustle.torch.DataLoader(data(), rustle.Rounds(batches(), session))
+        made = trainer(max_steps=1, callbacks=[watched(session)], gradient_clip_val=clipped)
+        if clipped:
+            with pytest.raises(errors.InvalidArgument, match="gradient_clip_val is 0.5"):
+                made.fit(Model(session, True), loader)
+        else:
+            made.fit(Model(session, True), loader)
+        assert session.next_step == (0 if clipped else 1)
+
+
 def test_noise_is_not_attached_to_a_wrapper(session):
     net = Model(session, True)
     wrapped = lightning.pytorch.core.optimizer.LightningOptimizer(torch.optim.SGD(net.parameters(), lr=0.1))

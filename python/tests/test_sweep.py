@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -96,6 +98,7 @@ def test_a_sweep_costs_the_selection_however_many_runs_were_drawn(tmp_path, plan
     assert spent == pytest.approx(sweep.costs(DELTA)["epsilon"], rel=1e-9)
     with pytest.raises(errors.InvalidArgument, match="runs have started"):
         sweep.best()
+    assert (tmp_path / "run" / ".gitignore").read_text().endswith("\n*\n")
     seen, noise = [], []
     for run in sweep:
         chosen = run.parameters
@@ -108,11 +111,20 @@ def test_a_sweep_costs_the_selection_however_many_runs_were_drawn(tmp_path, plan
         with pytest.raises(errors.AlreadyExists, match="one score"):
             run.score = 5
     assert sweep.next() is None and sweep.best().number == 1
+    best = sweep.best().job
+    assert re.fullmatch("rates[.][0-9a-f]{8}", best) and len({sweep.run(i + 1).job for i in range(len(seen))}) == len(seen)
     assert len({row.tobytes() for row in noise}) == len(seen) >= 1
-    assert mails.show()["spent"]["epsilon"] == spent and "rates.1" not in mails.report()
+    assert mails.show()["spent"]["epsilon"] == spent
+    for format in ("markdown", "html", "json"):
+        assert "rates" in mails.report(format=format) and "rates." not in mails.report(format=format)
+    shown = mails.show()
+    assert [job["state"] for job in shown["jobs"]] == ["sweep"] and shown["entries"] is None
     with pytest.raises(errors.InvalidArgument, match=f"allowed: 1 to {len(seen)}$"):
         sweep.run(len(seen) + 1)
     extra = rustle.SweepRun(sweep, len(seen) + 1)
+    with pytest.raises(errors.NotFound, match="is unknown"):
+        extra.connect()
+    sweep._edit(lambda runs: runs.update({str(extra.number): sweep._begun(runs)}))
     with pytest.raises(errors.InvalidArgument, match="have started"):
         extra.connect()
     with pytest.raises(errors.AlreadyExists, match="space"):
@@ -135,6 +147,76 @@ def test_runs_are_of_the_event_that_was_charged_and_do_not_rewind(tmp_path, plan
         run.score = math.nan
     with pytest.raises(errors.BudgetExceeded):
         rustle.Sweep(mails, "more", plan=plan, mean=1000, shape=1.0)
+
+
+def test_a_run_states_no_epsilon_and_names_that_of_its_sweep(tmp_path, plan):
+    mails = data_set(tmp_path / "run", 30)
+    sweep = rustle.Sweep(mails, "rates", plan=plan, mean=2, shape=0.0)
+    of_sweep, of_run = sweep.costs(DELTA)["epsilon"], rustle.epsilon(rustle.event(plan), delta=DELTA)
+    assert of_sweep > of_run
+    with sweep.next().connect() as session:
+        for format in ("markdown", "html", "json"):
+            with pytest.raises(errors.InvalidArgument, match="a run of sweep rates.*DataSet.report") as refused:
+                session.report(tmp_path / "report", delta=[DELTA, 1e-6], format=format)
+        stated = float(re.search(r"([0-9.]+) at δ", str(refused.value)).group(1))
+        assert of_sweep <= stated <= of_sweep + 2e-5
+        with pytest.raises(errors.InvalidArgument, match="a run of sweep rates"):
+            rustle.metrics.Metrics(session, delta=DELTA).figures()
+        assert not (tmp_path / "report").exists()
+        # The job's own report names the sweep and what it is charged for.
+        named = json.loads(session._native.report())["sweep"]
+        assert named["sweep"] == "rates" and json.loads(named["charge"])["kind"] == "repeat-and-select"
+
+
+def test_the_best_is_taken_of_runs_that_are_all_done(tmp_path, plan):
+    """No one starts all runs, trains them one by one and stops when pleased."""
+    sweep = rustle.Sweep(data_set(tmp_path / "run", 30), "rates", plan=plan, mean=3, shape=1.0)
+    runs = []
+    for run in sweep:
+        with pytest.raises(errors.InvalidArgument, match="was not connected"):
+            run.abandon()
+        run.connect().close()
+        runs.append(run)
+    first = runs[0]
+    with pytest.raises(errors.InvalidArgument, match=f"{first.job} has no score"):
+        sweep.best()
+    first.score = 1.0
+    for run in runs[1:]:
+        run.abandon()
+        with pytest.raises(errors.AlreadyExists, match="is abandoned"):
+            run.score = 2.0
+    with pytest.raises(errors.InvalidArgument, match=f"{first.job} has a score, and 0 of {STEPS} rows"):
+        sweep.best()
+    with first.connect() as session:
+        through(session)
+    assert sweep.best().job == first.job
+    with pytest.raises(errors.InvalidArgument, match="has the score"):
+        first.abandon()
+
+
+def test_a_run_that_its_file_lacks_is_not_drawn_anew(tmp_path, plan):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "train.py").touch()
+    mails = data_set(folder, 30)
+    words = {"plan": plan, "mean": 2, "shape": 0.0, "space": {"rate": [1, 2, 3]}}
+    sweep = rustle.Sweep(mails, "rates", **words)
+    run = sweep.next()
+    run.connect().close()
+    chosen = run.parameters
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    subprocess.run(["git", "-C", folder, "add", "-A"], check=True)
+    listed = subprocess.check_output(["git", "-C", folder, "ls-files"], text=True).split()
+    assert listed == [".gitignore", "train.py"]
+    kept = (folder / "rates.sweep.json").read_text()
+    (folder / "rates.sweep.json").unlink()
+    for again in (lambda: sweep.run(1), lambda: rustle.Sweep(mails, "rates", **words)):
+        with pytest.raises(errors.NotFound, match="lacks 1 of the runs"):
+            again()
+    with pytest.raises(errors.NotFound, match="is unknown"):
+        run.connect()
+    (folder / "rates.sweep.json").write_text(kept)
+    assert rustle.Sweep(mails, "rates", **words).run(1).parameters == chosen
 
 
 @pytest.mark.parametrize("words", [(), ("--optuna",)])

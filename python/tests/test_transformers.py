@@ -81,7 +81,8 @@ def test_gradients_are_clipped_sums_with_noise(tmp_path, language):
         def on_optimizer_step(self, args, state, control, **_):
             found.append(torch.cat([p.grad.reshape(-1).clone() for p in net.parameters()]))
 
-    changes = dict(max_steps=1, max_grad_norm=0.0)
+    # Without its default max_grad_norm of 1, which would clip the sum before its noise.
+    changes = dict(max_steps=1)
     net.eval()
     trained = trainer(language, tmp_path / "out", net, rounds, changes=changes, callbacks=[Watch()])
     for dropout in (m for m in net.modules() if isinstance(m, torch.nn.Dropout)):
@@ -132,6 +133,7 @@ def test_poisson_batches_may_be_empty(tmp_path, language):
         (dict(gradient_accumulation_steps=2), "gradient_accumulation_steps is 2"),
         (dict(label_smoothing_factor=0.1), "label_smoothing_factor"),
         (dict(auto_find_batch_size=True), "auto_find_batch_size"),
+        (dict(max_grad_norm=0.5), "max_grad_norm is 0.5"),
     ],
 )
 def test_settings_that_break_it_are_refused(tmp_path, language, changes, match):
@@ -142,6 +144,28 @@ def test_settings_that_break_it_are_refused(tmp_path, language, changes, match):
     with pytest.raises(errors.InvalidArgument, match="compute_loss_func"):
         trainer(language, tmp_path / "out", net, rounds, compute_loss_func=lambda *_: None)
     rounds.session.close()
+
+
+def test_sums_are_not_clipped(tmp_path, language):
+    """A sum above 1, the default of max_grad_norm, is clipped before its noise: on a grid the callback refuses that too."""
+    import rustle.transformers
+
+    net = language.model()
+    rounds = begun(language, tmp_path / "run", net)
+    assert arguments(tmp_path / "out").max_grad_norm == 1.0
+    assert trainer(language, tmp_path / "out", net, rounds).args.max_grad_norm == 0.0
+    rounds.session.close()
+    plan = rustle.Plan.load(tmp_path / "run" / "plan.toml").on_grid(1e-4)
+    plan.save(tmp_path / "grid" / "plan.toml")
+    with rustle.connect(f"inproc://{tmp_path / 'grid'}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        rustle.torch.attach(optimizer, session, net, divide_by=language.SIZE)
+        loader = rustle.torch.DataLoader(language.Data(), rustle.Rounds(rounds.batches, session))
+        given = dict(optimizer=optimizer, train_dataloader=loader)
+        callback = rustle.transformers.Callback(session)
+        callback.on_train_begin(arguments(tmp_path / "out", max_grad_norm=0.0), None, None, **given)
+        with pytest.raises(errors.InvalidArgument, match="max_grad_norm is 1.0 under a plan on a grid"):
+            callback.on_train_begin(arguments(tmp_path / "out"), None, None, **given)
 
 
 def test_the_callback_refuses_a_trainer_without_noise(tmp_path, language):

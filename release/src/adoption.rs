@@ -5,25 +5,27 @@ use proto::{JobId, Nonce, RowRange, model::OpenBranch};
 
 use crate::budget;
 
-/// A branch that an adoption opened.
+/// A job that an adoption changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdoptedJob {
     /// The job.
     pub job: JobId,
-    /// The branch that it is on now.
-    pub branch: u64,
-    /// The row from which its noise is fresh.
+    /// The branch that it is on now; `None` for a run of a sweep, which was finished.
+    pub branch: Option<u64>,
+    /// The row from which its noise is fresh, or at which the run ended.
     pub from_row: u64,
 }
 
-/// Adopts the ledger, and returns it open for binding, with the branches that were opened: one at the first unbound row
-/// of every running job that has one, charged to its data set where it has one. `nonce` draws a random nonce.
+/// Adopts the ledger, and returns it open for binding, with the jobs that were changed. Every running job with an unbound row
+/// gets a branch at the first one. A run of a sweep is finished instead: the charge of its sweep, which stays, holds no
+/// rewinds. `nonce` draws a random nonce.
 ///
-/// Rows that are bound stay as they are: they are the same in both copies. What the other one released, or releases
-/// later, is in no account of this one.
+/// Rows that are bound stay as they are: they are the same in both copies. The unbound ones of the branch before are charged as
+/// if the other copy had released them all ([`Ledger::charged`]). What else it released, or releases later, is in no
+/// account of this one, and every report says so.
 ///
 /// # Errors
-/// Those of [`budget::open_branch`], [`Ledger::take_over`] and `nonce`. After an error the ledger is what it was, or has
+/// Those of [`budget::open_adopted_branch`], [`Ledger::take_over`] and `nonce`. After an error the ledger is what it was, or has
 /// some of the branches; adopting it again is safe.
 pub fn adopt<E: From<LedgerError>>(
     ledger: &Ledger,
@@ -37,10 +39,15 @@ pub fn adopt<E: From<LedgerError>>(
         if record.state != JobState::Running || from_row >= record.iterations {
             continue;
         }
+        if ledger.charge(&record.job)?.is_some_and(|charge| charge.sweep.is_some()) {
+            ledger.set_job_state(&record.job, JobState::Finished)?;
+            adopted.push(AdoptedJob { job: record.job, branch: None, from_row });
+            continue;
+        }
         let request =
             OpenBranch { job: record.job.clone(), from_row, expected_branch: record.branch, parent: None };
-        let branch = budget::open_branch(&ledger, &request, nonce()?)?.job.branch;
-        adopted.push(AdoptedJob { job: record.job, branch, from_row });
+        let branch = budget::open_adopted_branch(&ledger, &request, nonce()?)?.job.branch;
+        adopted.push(AdoptedJob { job: record.job, branch: Some(branch), from_row });
     }
     ledger.take_over(place, nonce()?, nonce()?)?;
     Ok((ledger, adopted))

@@ -69,7 +69,11 @@ fn every_running_job_gets_a_branch_at_its_first_unbound_row() {
     };
     let (adopted, jobs) = adopt(&copy, &place, nonce).unwrap();
     let expected = [("gap", 1, 1), ("new", 1, 0), ("rewound", 2, 3)];
-    let expected = expected.map(|(name, branch, from_row)| AdoptedJob { job: job(name), branch, from_row });
+    let expected = expected.map(|(name, branch, from_row)| AdoptedJob {
+        job: job(name),
+        branch: Some(branch),
+        from_row,
+    });
     assert_eq!(jobs, expected);
     for (name, next) in [("gap", 1), ("new", 0), ("rewound", 3)] {
         let lineage = adopted.job(&job(name)).unwrap().unwrap().lineage;

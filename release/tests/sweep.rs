@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use accounting::{Account, Event, Neighbouring};
-use ledger::{Created, DataSetEvent, DataSetRecord, JobState, Ledger, LedgerError};
+use ledger::{AnchorPlace, Created, DataSetEvent, DataSetRecord, JobState, Ledger, LedgerError};
 use plan::Plan;
 use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
 use proto::{Commitment, DataSetId, JobId, Nonce, RowRange, SweepId};
+use release::adoption::{AdoptedJob, adopt};
 use release::budget::{Odometer, Sweep, create_job, create_run, create_sweep, open_branch, planned_event};
 use release::job::{JobDefinition, define};
 use tempfile::TempDir;
@@ -179,6 +180,27 @@ fn a_run_neither_rewinds_nor_gives_its_charge_back() {
     let fixture = fixture.reopened();
     assert_eq!(fixture.odometer(), before);
     assert_eq!(fixture.ledger.sweep(&rates()).unwrap().started, 1);
+}
+
+/// The other copy may continue the run: this one ends it, and keeps the charge.
+#[test]
+fn an_unfinished_run_is_finished_by_an_adoption() {
+    let fixture = Fixture::new(2.0);
+    fixture.sweep(5.0, Some(1.0)).unwrap();
+    let before = fixture.odometer();
+    fixture.run("rates.1", &plan_of(SIGMA, 1.0)).unwrap();
+    let place = AnchorPlace::of_ledger(&fixture.folder.path().join("ledger.redb"));
+    let mut drawn = 100;
+    let nonce = || {
+        drawn += 1;
+        Ok::<_, LedgerError>(Nonce::from_bytes([drawn; 32]))
+    };
+    let job = JobId::new("rates.1").unwrap();
+    let changed = [AdoptedJob { job: job.clone(), branch: None, from_row: 0 }];
+    assert_eq!(adopt(&fixture.ledger, &place, nonce).unwrap().1, changed);
+    let fixture = fixture.reopened();
+    assert_eq!(fixture.ledger.job(&job).unwrap().unwrap().state, JobState::Finished);
+    assert_eq!((fixture.odometer(), fixture.ledger.sweep(&rates()).unwrap().started), (before, 1));
 }
 
 #[test]

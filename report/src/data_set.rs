@@ -1,6 +1,7 @@
 //! The report on a data set: its budget, and all that it pays for.
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::sections::{Block, Section};
@@ -32,7 +33,8 @@ pub struct ChargeLine {
     pub event: Value,
 }
 
-/// A data set's budget and all its charges: data that serialise as JSON, and a page to be signed.
+/// A data set's budget and all its charges: data that serialise as JSON, and a page to be signed. Neither has the runs of
+/// sweeps, whose number is secret.
 ///
 /// ```
 /// use report::{Amount, DataSetReport};
@@ -54,7 +56,7 @@ pub struct ChargeLine {
 /// };
 /// assert!(report.markdown().starts_with("# Privacy budget of data set mails\n"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DataSetReport {
     /// The data set.
     pub data_set: String,
@@ -72,14 +74,33 @@ pub struct DataSetReport {
     pub left: Amount,
     /// Whether parameters of later jobs may depend on what earlier ones released.
     pub adaptive: bool,
-    /// Entries of the data set's chain of events.
+    /// Entries of the data set's chain of events. JSON has null where there is a sweep: they count its runs.
     pub entries: u64,
     /// The hash of the last one, hexadecimal.
     pub head: String,
-    /// Every job and sweep that was ever charged.
+    /// Every job and sweep that was ever charged. Runs of sweeps are never shown.
     pub jobs: Vec<ChargeLine>,
     /// The version of the program.
     pub version: String,
+}
+
+impl Serialize for DataSetReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("DataSetReport", 12)?;
+        object.serialize_field("data_set", &self.data_set)?;
+        object.serialize_field("unit", &self.unit)?;
+        object.serialize_field("neighbouring", &self.neighbouring)?;
+        object.serialize_field("budget", &self.budget)?;
+        object.serialize_field("spent", &self.spent)?;
+        object.serialize_field("reserved", &self.reserved)?;
+        object.serialize_field("left", &self.left)?;
+        object.serialize_field("adaptive", &self.adaptive)?;
+        object.serialize_field("entries", &(!self.has_sweep()).then_some(self.entries))?;
+        object.serialize_field("head", &self.head)?;
+        object.serialize_field("jobs", &self.shown())?;
+        object.serialize_field("version", &self.version)?;
+        object.end()
+    }
 }
 
 impl DataSetReport {
@@ -130,8 +151,16 @@ impl DataSetReport {
     }
 
     /// Runs of sweeps are left out: their number is secret, and their sweep is charged for them.
+    fn shown(&self) -> Vec<&ChargeLine> {
+        self.jobs.iter().filter(|line| line.state != "run").collect()
+    }
+
+    fn has_sweep(&self) -> bool {
+        self.jobs.iter().any(|line| line.state == "sweep" || line.state == "run")
+    }
+
     fn charges(&self) -> Vec<Block> {
-        let shown: Vec<&ChargeLine> = self.jobs.iter().filter(|line| line.state != "run").collect();
+        let shown = self.shown();
         if shown.is_empty() {
             return vec![Block::Point { label: "None", text: "No job was ever charged.".into() }];
         }
@@ -164,12 +193,14 @@ impl DataSetReport {
                     .into(),
             },
         ];
-        if self.jobs.iter().any(|line| line.state == "sweep") {
+        if self.has_sweep() {
             blocks.push(Block::Point {
                 label: "Sweeps",
                 text: "Each run draws its parameters by itself from one distribution that was fixed before; it is scored \
                        without the data set, or within its own event; nothing but the best run is published, not even \
-                       the number of runs. Lists of jobs and chains of events show that number, and are as secret."
+                       the number of runs. Ledger, lists of jobs, chains of events, scores and the folder show that \
+                       number, and are as secret. What is selected costs the ε of its sweep, which is more than that of \
+                       a run."
                     .into(),
             });
         }
@@ -234,6 +265,12 @@ mod tests {
             }
             assert!(!page.contains("s.1") && !page.contains("entries"), "{page}");
         }
+        let json = serde_json::to_value(&report).unwrap();
+        let jobs = &json["jobs"];
+        assert!(jobs[0]["job"] == "a" && jobs[1]["job"] == "s" && jobs[2].is_null(), "{json}");
+        assert!(json["entries"].is_null() && json["head"] == report.head);
+        let without = serde_json::to_value(of(vec![line("a", "spent", 1.2)])).unwrap();
+        assert_eq!(without["entries"], 3);
         assert!(!of(Vec::new()).markdown().contains("Sweeps"));
     }
 }

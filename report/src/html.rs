@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::charts;
 use crate::error::Result;
 use crate::figures::Figures;
+use crate::job::SweepCharge;
 use crate::markdown::title;
 use crate::question::Question;
 use crate::sections::{Block, Section, number, power, sections, unit};
@@ -56,7 +57,11 @@ fn begun(title: &str) -> String {
 
 /// Returns the box with the essence: ε of the plan and so far, of whom, of what, and when this was stated.
 fn summary(statement: &Statement) -> String {
-    let mut facts = vec![("ε of the whole plan", epsilon(&statement.figures, statement.exact))];
+    let sweep = statement.job.as_ref().and_then(|job| job.sweep.as_ref());
+    let not_selected =
+        |sweep: &SweepCharge| ("not what is selected", format!("a run of sweep {}", sweep.sweep));
+    let mut facts: Vec<_> = sweep.map(not_selected).into_iter().collect();
+    facts.push(("ε of the whole plan", epsilon(&statement.figures, statement.exact)));
     if let Some(released) = &statement.released {
         let so_far = epsilon(&released.figures, statement.exact && released.sensitivity_exact);
         facts.push(("ε of what was released", so_far));

@@ -22,6 +22,18 @@ pub struct Job {
     /// Why the ledger is taken for a copy or an old one, which may lack released rows: then the figures may be too low.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger_doubt: Option<String>,
+    /// The sweep that the job is a run of: then no figure of the job is that of what is selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepCharge>,
+}
+
+/// The sweep of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepCharge {
+    /// The name of the sweep.
+    pub sweep: String,
+    /// The event that the data set is charged for in place of all runs, as JSON.
+    pub charge: String,
 }
 
 /// The part of the coordinator's answer that statements need; further fields are ignored.
@@ -35,6 +47,8 @@ struct Answer {
     bindings_refused: u64,
     #[serde(default)]
     ledger_doubt: Option<String>,
+    #[serde(default)]
+    sweep: Option<SweepCharge>,
     plan_digest: String,
     plan_toml: String,
     released: ReleasedRows,
@@ -55,8 +69,17 @@ impl Job {
             return Err(ReportError::Job(text));
         }
         let Answer {
-            job, state, dimension, key_commitment, bindings_refused, ledger_doubt, released, ..
+            job,
+            state,
+            dimension,
+            key_commitment,
+            bindings_refused,
+            ledger_doubt,
+            sweep,
+            released,
+            ..
         } = answer;
-        Ok((Self { job, state, dimension, key_commitment, bindings_refused, ledger_doubt }, plan, released))
+        let job = Self { job, state, dimension, key_commitment, bindings_refused, ledger_doubt, sweep };
+        Ok((job, plan, released))
     }
 }

@@ -64,7 +64,7 @@ pub use error::{ReportError, Result};
 pub use figures::{AtDelta, Figures};
 pub use grid_facts::GridFacts;
 pub use html::html;
-pub use job::Job;
+pub use job::{Job, SweepCharge};
 pub use markdown::markdown;
 pub use question::{Question, SamplingAssumption, Unit};
 pub use statement::{PlanParticipation, ReleasedSoFar, Statement};

@@ -166,6 +166,8 @@ fn a_copied_cluster_binds_nothing_until_it_is_adopted_and_then_has_noise_of_its_
     let cluster = start_in(folder.path());
     let noise_id = cluster.noise_id(&job);
     assert_eq!(noise_id.lineage.branch(), 1);
+    let report = cluster.runtime.block_on(cluster.client.jobs().report(&job, 1e-6)).unwrap();
+    assert!(report.contains("adopted at row 3 of branch 0"), "{report}");
     let texts = ["a", "b"].map(str::to_owned).to_vec();
     let patience = Duration::from_secs(20);
     let second = cluster.fetch_on(&cluster.client, 1, &job, 3..5, 0..DIMENSION, texts, patience).unwrap();

@@ -57,13 +57,16 @@ impl Cluster {
             let (worker, mark) = self.contradictions().next()?;
             Some(behind(&worker, &mark, self.jobs.get(&mark.job)))
         };
-        self.refusal_by_epoch("(any)").or_else(by_job).or_else(by_mark)
+        let by_copy = || self.copied.clone();
+        self.refusal_by_epoch("(any)").or_else(by_copy).or_else(by_job).or_else(by_mark)
     }
 
-    /// Returns the jobs of which more was released than the ledger knows, or something else: their ε is not known either.
+    /// Returns the jobs of which more was released than the ledger knows, or something else, or may have been because it is a
+    /// copy: their ε is not known either.
     pub fn jobs_behind(&self) -> BTreeSet<JobId> {
         let marked = self.contradictions().map(|(_, mark)| mark.job);
-        let is_stopped = |job: &&JobId| self.contradictions.epoch.is_some() || self.is_stopped(job);
+        let is_old = self.contradictions.epoch.is_some() || self.copied.is_some();
+        let is_stopped = |job: &&JobId| is_old || self.is_stopped(job);
         marked.chain(self.jobs.keys().filter(is_stopped).cloned()).collect()
     }
 

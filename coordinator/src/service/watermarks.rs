@@ -96,15 +96,15 @@ impl Coordinator {
         self.record_contradictions();
     }
 
-    /// Fails where a worker has proved that the ledger is old. A coordinator that does not lead any more says that
+    /// Fails where the ledger is a copy, or a worker has proved that it is old. A coordinator that does not lead any more says that
     /// instead: then its own epoch is the old one.
     pub async fn check_not_contradicted(&self, job: &JobId) -> Result<()> {
-        let Some(refusal) = self.cluster().refusal(job) else { return Ok(()) };
+        let Some(refusal) = self.cluster().ledger_doubt(job) else { return Ok(()) };
         self.with_ledger(|ledger| ledger.id()).await?;
         Err(refusal)
     }
 
-    /// Fails where a worker has proved of any job that the ledger is old: then it has lost charges too.
+    /// Fails where the ledger is a copy, or a worker has proved of any job that it is old: then it has lost charges too.
     pub async fn check_charges_known(&self) -> Result<()> {
         let Some(refusal) = self.cluster().budget_refusal() else { return Ok(()) };
         self.with_ledger(|ledger| ledger.id()).await?;

@@ -32,9 +32,10 @@ pub struct HeartbeatReply {
 }
 
 impl Coordinator {
-    /// Registers a worker. Fails if its versions differ or another process holds its name.
+    /// Registers a worker. Fails if its versions differ, another process holds its name, or the ledger is a copy, whose workers
+    /// may be those of the original.
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
-        check_versions(&request).inspect_err(|error| {
+        check_versions(&request).and_then(|()| self.check_not_copied()).inspect_err(|error| {
             self.cluster().members.note_refused(&request.worker, error.to_string(), Instant::now());
         })?;
         let challenge = *rng::nonce().map_err(ServiceError::internal)?.as_bytes();
@@ -64,6 +65,10 @@ impl Coordinator {
             challenge: challenge.to_vec(),
             ledger_id: ledger.as_bytes().to_vec(),
         })
+    }
+
+    fn check_not_copied(&self) -> Result<()> {
+        self.cluster().copied.clone().map_or(Ok(()), Err)
     }
 
     /// Renews a worker's lease and applies its reports. Fails if the process must register again.

@@ -1,5 +1,6 @@
 //! What a coordinator does on an older copy of its ledger, once a worker has proved that it is one.
 
+use ledger::AnchorPlace;
 use proto::model::JobMark;
 
 use super::*;
@@ -54,4 +55,41 @@ async fn a_mark_that_there_is_no_room_for_stops_its_job_at_once() {
     assert!(coordinator.cluster().watermarks_to_check(&job()).is_empty(), "it is not kept");
     let refused = coordinator.bind(bind(0..1, "x")).await.unwrap_err();
     assert!(refused.kind() == "ledger_behind" && refused.to_string().contains("branch 3"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_on_a_copied_ledger_takes_no_epoch_and_no_worker_and_has_no_checkpoints() {
+    let [original, folder] = [(), ()].map(|()| TempDir::new().unwrap());
+    let coordinator = open(&original);
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    coordinator.bind(bind(0..2, "x")).await.unwrap();
+    let epoch = coordinator.epoch();
+    drop(coordinator);
+    let opened = |folder: &TempDir| {
+        let ledger = ledger_in(folder);
+        let place = AnchorPlace::of_ledger(&folder.path().join("ledger.redb"));
+        ledger.take_up(&place, Nonce::from_bytes([9; 32])).unwrap();
+        ledger
+    };
+    drop(opened(&original));
+    std::fs::copy(original.path().join("ledger.redb"), folder.path().join("ledger.redb")).unwrap();
+
+    let ledger = opened(&folder);
+    let settings = Settings::in_folder(folder.path()).unwrap();
+    assert!(settings.checkpoint_url.is_some());
+    let stop = FatalStop::new(CancellationToken::new());
+    let coordinator = Coordinator::open(ledger, settings, Connections::new(), stop).unwrap();
+    assert!(coordinator.checkpoint_store().is_none());
+    let registered = coordinator.register(registration("w", 1)).map(drop);
+    let bound = coordinator.bind(bind(2..3, "y")).await.map(drop);
+    for refused in [registered, bound] {
+        assert_eq!(refused.unwrap_err().kind(), "ledger_copied");
+    }
+    assert_eq!(coordinator.reconcile().await.unwrap(), 0);
+    coordinator.meter_jobs().await;
+    assert!(coordinator.status()["jobs"][0]["epsilon"].is_null());
+    assert!(!coordinator.job_metrics().contains("rustle_job_privacy_spent_rho{"));
+    let report = coordinator.report(job(), 1e-6, None).await.unwrap();
+    assert!(report["epsilon"].is_number() && report["ledger_doubt"].is_string(), "{report}");
+    assert_eq!((coordinator.epoch(), coordinator.ledger().coordinator_epoch().unwrap()), (epoch, epoch));
 }

@@ -11,7 +11,7 @@ use durable_io::{create_private_file, folder_of, sync_folder};
 use proto::Nonce;
 use serde::{Deserialize, Serialize};
 
-use crate::store::height::digits;
+use crate::store::height::as_digits;
 
 use super::file_identity::FileIdentity;
 
@@ -20,7 +20,8 @@ use super::file_identity::FileIdentity;
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
     /// Entries of all chains of the ledger, at least. First, so that [`crate::store::height`] writes over its digits.
-    height: String,
+    #[serde(with = "as_digits")]
+    height: u64,
     /// The ledger's id.
     pub ledger: Nonce,
     /// The ledger's latest opening.
@@ -37,7 +38,6 @@ pub struct Anchor {
 impl Anchor {
     /// Returns the anchor of a ledger that does not have `opening` yet: until it does, `before` is right too.
     pub fn announcing(ledger: Nonce, opening: Nonce, before: Option<Nonce>, height: u64) -> Self {
-        let height = digits(height);
         Self { height, ledger, opening, before, is_settled: false, file: None, adopted_as: None }
     }
 
@@ -51,9 +51,9 @@ impl Anchor {
         Self { adopted_as: Some(adopted_as), ..self }
     }
 
-    /// Returns the anchor once the ledger has the opening.
-    pub fn settled(self) -> Self {
-        Self { before: None, is_settled: true, ..self }
+    /// Returns the anchor once the ledger has the opening, and so many entries.
+    pub fn settled(self, height: u64) -> Self {
+        Self { height, before: None, is_settled: true, ..self }
     }
 
     /// Returns whether a ledger whose latest opening is `known` is the one that this was written for.
@@ -63,7 +63,7 @@ impl Anchor {
 
     /// Returns how many entries the ledger's chains have, at least.
     pub fn height(&self) -> u64 {
-        self.height.parse().unwrap_or(0)
+        self.height
     }
 
     /// Reads the anchor at `path`. Error: there is a file that can't be read, or that is none.
@@ -109,6 +109,11 @@ pub fn is_read_only(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
     use super::*;
     use crate::store::height::Height;
 
@@ -119,12 +124,42 @@ mod tests {
         let [id, opening] = [Nonce::from_bytes([1; 32]), Nonce::from_bytes([2; 32])];
         let anchor = Anchor::announcing(id, opening, None, 7);
         anchor.write(&path).unwrap();
-        let height = Height::open(&path, 7).unwrap();
+        let height = Height::open(&path, 7, || ()).unwrap();
         height.raise(0);
         height.raise(2);
         let read = Anchor::read(&path).unwrap().unwrap();
         assert_eq!(read.height(), 9);
-        assert_eq!(Anchor { height: anchor.height.clone(), ..read }, anchor);
+        assert_eq!(Anchor { height: anchor.height, ..read }, anchor);
+    }
+
+    #[test]
+    fn a_height_of_other_than_digits_is_no_anchor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("anchor");
+        let anchor = Anchor::announcing(Nonce::from_bytes([1; 32]), Nonce::from_bytes([2; 32]), None, 7);
+        anchor.write(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen('7', "x", 1)).unwrap();
+        assert_eq!(Anchor::read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_replaced_anchor_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("anchor");
+        let anchor = Anchor::announcing(Nonce::from_bytes([1; 32]), Nonce::from_bytes([2; 32]), None, 7);
+        anchor.write(&path).unwrap();
+        let noticed = Arc::new(AtomicU64::new(0));
+        let count = noticed.clone();
+        let height = Height::open(&path, 7, move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        })
+        .unwrap();
+        height.raise(1);
+        assert_eq!(noticed.load(Ordering::Relaxed), 0);
+        anchor.write(&path).unwrap();
+        height.raise(1);
+        assert_eq!((noticed.load(Ordering::Relaxed), Anchor::read(&path).unwrap().unwrap().height()), (1, 7));
     }
 
     #[test]
@@ -133,7 +168,7 @@ mod tests {
         let announced = Anchor::announcing(id, opening, Some(before), 0);
         assert!(announced.agrees(Some(before)) && announced.agrees(Some(opening)));
         assert!(!announced.agrees(Some(other)) && !announced.agrees(None));
-        let settled = announced.settled();
+        let settled = announced.settled(0);
         assert!(settled.agrees(Some(opening)) && !settled.agrees(Some(before)) && !settled.agrees(None));
     }
 }

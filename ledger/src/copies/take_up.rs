@@ -59,15 +59,11 @@ struct Known {
 impl Known {
     fn read(transaction: &ReadTransaction, place: &AnchorPlace) -> Result<Self, Fail> {
         let identity = transaction.open_table(IDENTITY)?;
-        let mut height = 0;
-        for head in transaction.open_table(HEADS)?.iter()? {
-            height += head?.1.value().0;
-        }
         Ok(Self {
             ledger: tables::current_id(&identity)?,
             opening: identity.get(&*place.known_as)?.map(|bytes| Nonce::from_bytes(bytes.value())),
             file: identity.get(tables::LEDGER_FILE)?.map(|bytes| FileIdentity::from_bytes(bytes.value())),
-            height,
+            height: height(transaction)?,
         })
     }
 
@@ -215,11 +211,28 @@ impl Ledger {
 
     /// Writes the anchor for a ledger that has its opening, and lets it follow the ledger from then on.
     fn settle(&self, anchor: Anchor, path: &Path) -> Result<()> {
-        let anchor = anchor.settled();
-        let written = anchor.write(path).and_then(|()| Height::open(path, anchor.height()));
+        // With the entries that the taking up itself has added.
+        let anchor = anchor.settled(self.store.read(height)?);
+        let copies = self.copies.clone();
+        let ledger = self.store.path().to_owned();
+        let witness = path.display().to_string();
+        let on_replaced = move || {
+            let found = "its anchor was replaced or removed while it was open, as a copy that is taken up elsewhere does";
+            copies.stop(&ledger, Proof { found: found.to_owned(), witness: witness.clone() });
+        };
+        let written = anchor.write(path).and_then(|()| Height::open(path, anchor.height(), on_replaced));
         self.store.follow(written.map_err(|error| io_error(path, error))?);
         Ok(())
     }
+}
+
+/// Counts the entries of all chains.
+fn height(transaction: &ReadTransaction) -> Result<u64, Fail> {
+    let mut height = 0;
+    for head in transaction.open_table(HEADS)?.iter()? {
+        height += head?.1.value().0;
+    }
+    Ok(height)
 }
 
 /// Writes the anchor; returns false where there is none, and never was, because its folder can't be written to.

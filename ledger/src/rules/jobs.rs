@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-use super::{charges, coverage};
+use super::{adoptions, charges, coverage};
 
 impl Ledger {
     /// Returns the ledger's id: random, and drawn when the ledger was begun, or when a copy of one was adopted.
@@ -30,6 +30,13 @@ impl Ledger {
             let epoch = meta.get(META_EPOCH)?.map_or(0, |value| value.value()) + 1;
             meta.insert(META_EPOCH, epoch)?;
             Ok(Outcome::Commit(epoch))
+        })
+    }
+
+    /// Returns the number of the latest coordinator on this ledger; 0 before the first one.
+    pub fn coordinator_epoch(&self) -> Result<u64> {
+        self.store.read(|transaction| {
+            Ok(transaction.open_table(META)?.get(META_EPOCH)?.map_or(0, |value| value.value()))
         })
     }
 
@@ -131,8 +138,9 @@ impl Ledger {
             record.state = state;
             put(&mut jobs, &record)?;
             chain::append(transaction, job, &Event::StateChanged { state })?;
-            // A copy may lack rows that were released.
-            let keeps_charge = keeps_charge || self.copied().is_some();
+            // A copy may lack rows that were released, before and after its adoption.
+            let keeps_charge =
+                keeps_charge || self.copied().is_some() || adoptions::is_adopted(transaction, job)?;
             charges::settle(transaction, job, keeps_charge)?;
             Ok(Outcome::Commit(record))
         })

@@ -31,6 +31,7 @@ impl Ledger {
                 same_definition(&existing, record)?;
                 return Ok(Outcome::Nothing(Created::Existing));
             }
+            self.copies.check()?;
             data_sets_table::existing(&transaction.open_table(DATA_SETS)?, data_set)?;
             charges::check_head(&transaction.open_table(HEADS)?, data_set, expected)?;
             sweeps.insert(sweep.as_str(), tables::encode(record)?.as_slice())?;

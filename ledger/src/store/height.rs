@@ -4,9 +4,9 @@
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{Mutex, PoisonError},
 };
 
 /// The place of the digits in an anchor, which begins with them.
@@ -18,24 +18,52 @@ const DIGITS: usize = 20;
 /// may be an earlier one, which proves less, and nothing that is wrong.
 pub struct Height {
     anchor: File,
-    entries: AtomicU64,
+    /// Locked until the number is written: a lower one never follows a higher one.
+    entries: Mutex<u64>,
+    on_replaced: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Height {
-    /// Opens the anchor at `path`, whose ledger has `entries`.
-    pub fn open(path: &Path, entries: u64) -> io::Result<Self> {
-        Ok(Self { anchor: OpenOptions::new().write(true).open(path)?, entries: entries.into() })
+    /// Opens the anchor at `path`, whose ledger has `entries`. `on_replaced` is called at every change once the file has lost
+    /// its name: another copy of the ledger has an anchor of its own there.
+    pub fn open(
+        path: &Path,
+        entries: u64,
+        on_replaced: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let anchor = OpenOptions::new().write(true).open(path)?;
+        Ok(Self { anchor, entries: Mutex::new(entries), on_replaced: Box::new(on_replaced) })
     }
 
     /// Writes a height that is higher by `more`.
     pub fn raise(&self, more: u64) {
-        let entries = self.entries.fetch_add(more, Ordering::Relaxed) + more;
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        *entries += more;
         // What can't be written proves nothing later; the change itself is in the ledger.
-        let _ = self.anchor.write_all_at(digits(entries).as_bytes(), DIGITS_AT);
+        let _ = self.anchor.write_all_at(digits(*entries).as_bytes(), DIGITS_AT);
+        drop(entries);
+        if self.anchor.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+            (self.on_replaced)();
+        }
     }
 }
 
-/// Returns a height as an anchor has it.
-pub fn digits(height: u64) -> String {
+fn digits(height: u64) -> String {
     format!("{height:0DIGITS$}")
+}
+
+/// A height as an anchor has it: digits in a text of one length.
+pub mod as_digits {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    /// Writes the digits.
+    pub fn serialize<S: Serializer>(height: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::digits(*height))
+    }
+
+    /// Reads them. Error: other than digits.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|_| D::Error::custom(format!("height is {text:?}; allowed: digits")))
+    }
 }

@@ -181,6 +181,16 @@ fn a_lost_or_broken_anchor_is_found() {
 }
 
 #[test]
+fn an_anchor_that_goes_while_the_ledger_is_open_stops_it() {
+    let run = Run::new();
+    let ledger = run.open("run", 10);
+    train(&ledger, 1);
+    fs::remove_file(run.anchor("run", ID)).unwrap();
+    bind(&ledger, 1, "step 1").unwrap();
+    assert_copied(&ledger, "replaced or removed");
+}
+
+#[test]
 fn an_adoption_is_in_the_chain_and_in_the_id() {
     let run = Run::new();
     train(&run.open("run", 10), 1);
@@ -188,6 +198,8 @@ fn an_adoption_is_in_the_chain_and_in_the_id() {
     let copy = run.open("copy", 11);
     copy.set_job_state(&id("j"), JobState::Finished).unwrap();
     copy.for_adoption().take_over(&run.key("copy"), ADOPTED, nonce(12)).unwrap();
+    let anchor = fs::read_to_string(run.anchor("copy", ADOPTED)).unwrap();
+    assert!(anchor.starts_with(r#"{"height":"00000000000000000004""#), "{anchor}");
     drop(copy);
     let adopted = run.open("copy", 13);
     assert!(adopted.copied().is_none());

@@ -27,17 +27,17 @@ from torch.utils.data import DataLoader
 
 from .. import _assumptions, errors
 from .._batches import Batches
-from .._native import Plan
-from .._session import Session
 from .._connect import connect
+from .._native import Plan
 from .._round_guard import RoundGuard
 from .._rounds import Rounds
-from .._wish import Wish
+from .._run_request import RunRequest
+from .._session import Session
 from ..torch import Attachment, Noise, layout
 from ..torch._loader import like
 from ..torch._order import Passes
 from ._accountant import Accountant
-from ._checks import check_arguments, check_batches, rank_of, ranks_of
+from ._checks import check_arguments, check_batches, check_grid, rank_of, ranks_of
 from ._optimizer import is_within_batch, noised_optimizer
 
 __all__ = ["Accountant", "PrivacyEngine"]
@@ -106,7 +106,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             clipping.
         """
         if plan is None:
-            wish = _wish(
+            request = _request(
                 module,
                 data_loader,
                 epochs=epochs,
@@ -118,7 +118,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             )
             given = {"noise": noise, "batches": batches, "steps_per_epoch": steps_per_epoch}
             settings = {"commitment": commitment, "divide_by": divide_by, "clipping": clipping, **kwargs}
-            return self._make(wish, folder, module, optimizer, data_loader, {**given, **settings})
+            return self._make(request, folder, module, optimizer, data_loader, {**given, **settings})
         planned = {"noise_multiplier": noise_multiplier, "max_grad_norm": max_grad_norm, "epochs": epochs}
         planned |= {"mechanism": mechanism, "size": size}
         kwargs |= {name: value for name, value in planned.items() if value is not None}
@@ -131,6 +131,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             raise errors.make("batches", text)
         dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
         session = _session(noise, plan, dimension)
+        check_grid(session, kwargs)
         plan = session.plan if not isinstance(plan, Plan) else plan
         if plan.digest != session.plan.digest:
             raise errors.make(
@@ -208,7 +209,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         Raises:
             rustle.errors.PlanError: The folder has the plan of other arguments.
         """
-        wish = _wish(
+        request = _request(
             module,
             data_loader,
             epochs=epochs,
@@ -218,10 +219,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
             mechanism=mechanism,
             size=size,
         )
-        return self._make(wish, folder, module, optimizer, data_loader, kwargs)
+        return self._make(request, folder, module, optimizer, data_loader, kwargs)
 
     def _make(
-        self, wish: Wish, folder: Any, module: Any, optimizer: Any, loader: DataLoader, settings: dict[str, Any]
+        self, request: RunRequest, folder: Any, module: Any, optimizer: Any, loader: DataLoader, settings: dict[str, Any]
     ) -> Any:
         for name in ("plan", "batches", "steps_per_epoch", "noise"):
             if settings.pop(name, None) is not None:
@@ -230,14 +231,14 @@ class PrivacyEngine(opacus.PrivacyEngine):
         if rank_of(module)[1] > 1:
             text = "several ranks without a plan; allowed: plan=, batches= and noise= of a cluster's job"
             raise errors.make("invalid_argument", text)
-        path, batches = wish.run(folder)
+        path, batches = request.run(folder)
         return self.make_private(
             module=module,
             optimizer=optimizer,
             data_loader=loader,
             plan=path,
             batches=batches,
-            steps_per_epoch=wish.steps_per_epoch,
+            steps_per_epoch=request.steps_per_epoch,
             **settings,
         )
 
@@ -277,7 +278,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         return made
 
 
-def _wish(module: torch.nn.Module, loader: DataLoader, *, clip_norm: Any, **arguments: Any) -> Wish:
+def _request(module: torch.nn.Module, loader: DataLoader, *, clip_norm: Any, **arguments: Any) -> RunRequest:
     # Opacus takes one norm for each parameter too, for clipping other than flat.
     if not isinstance(clip_norm, (int, float)) or not clip_norm > 0:
         raise errors.make("invalid_argument", f"max_grad_norm is {clip_norm}; allowed: one number above zero")
@@ -285,7 +286,7 @@ def _wish(module: torch.nn.Module, loader: DataLoader, *, clip_norm: Any, **argu
         text = "the loader has no batches that can be counted; allowed: a data set with a length"
         raise errors.make("batches", text)
     records: int = len(loader.dataset)  # type: ignore[arg-type]
-    return Wish(layout(module), records, steps_per_epoch=len(loader), clip_norm=clip_norm, **arguments)
+    return RunRequest(layout(module), records, steps_per_epoch=len(loader), clip_norm=clip_norm, **arguments)
 
 
 def _given(noise_multiplier: float | None) -> float:

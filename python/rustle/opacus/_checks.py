@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from .. import errors
 from .._batches import Batches
+from .._session import Session
 from ..torch._tensors import is_distributed
 
 
@@ -54,6 +55,17 @@ def check_arguments(
         raise errors.make(
             "invalid_argument", f"clipping is {clipping!r}; allowed: flat, on models that are not sharded"
         )
+
+
+def check_grid(session: Session, others: dict[str, Any]) -> None:
+    """Refuses ghost clipping under a plan on a grid, which has no bound of κ."""
+    mode = others.get("grad_sample_mode", "hooks")
+    if session.is_on_grid and str(mode).startswith("ghost"):
+        text = (
+            f"grad_sample_mode is {mode!r} under a plan on a grid; allowed: gradients of each record ('hooks', 'functorch', "
+            "'ew'). Norms by ghost clipping are differences and products of sums in float32, whose error no κ bounds"
+        )
+        raise errors.make("invalid_argument", text)
 
 
 def check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:

@@ -24,7 +24,8 @@ def clipped_sum(
 ) -> torch.Tensor:
     """Sets each ``.grad`` to the sum of the examples' gradients, each clipped to ``clip_norm``, over ``divide_by``.
 
-    Gradients that were there are replaced. Examples of no records give a sum of zero.
+    Gradients that were there are replaced. Examples of no records give a sum of zero. Norms are added up in float64 and
+    the sum in float32, under ``torch.autocast`` and with TF32 too: what κ of :func:`rustle.grid.summing_error` assumes.
 
     Args:
         model: The module. Parameters that require no gradient are left alone; buffers stay as they are.
@@ -66,6 +67,7 @@ def clipped_sum(
             most = (most + 1) // 2
             continue
         for name, value in scaled.items():
+            assert value.dtype == sums[name].dtype, f"the sum of {name!r} was made in {value.dtype}"
             sums[name] += value
         losses.append(found)
         at += most
@@ -92,12 +94,31 @@ def _part(
     values = {name: p.detach() for name, p in trained.items()}
     each = vmap(grad_and_value(of_one), in_dims=(None, *(0 for _ in examples)), randomness="different")
     gradients, losses = each(values, *examples)
-    wide = {name: value.to(_wide(value.dtype)) for name, value in gradients.items()}
-    norms = torch.stack([value.flatten(1).norm(dim=1) for value in wide.values()]).norm(dim=0)
+    wide = {name: value.detach().to(_wide(value.dtype)) for name, value in gradients.items()}
+    # The model may run in fewer bits, and its gradients be what they are: clipping and summing may not.
+    with torch.autocast(losses.device.type, enabled=False):
+        return _sum(wide, clip_norm), losses.detach()
+
+
+def _sum(gradients: dict[str, torch.Tensor], clip_norm: float) -> dict[str, torch.Tensor]:
+    """Returns the sums over the first axis of gradients that are clipped to ``clip_norm``, all of an example together."""
+    # Squares that are added one after the other in float32 lose whole per cents of a long vector's norm.
+    flat = {name: value.reshape(len(value), -1) for name, value in gradients.items()}
+    norms = torch.stack([value.norm(dim=1, dtype=torch.float64) for value in flat.values()]).norm(dim=0)
     # An example whose gradient is not finite makes the sum so, which the step refuses.
-    scale = (clip_norm / norms.clamp(min=clip_norm)).detach()
-    sums = {name: torch.tensordot(scale, value.detach(), 1) for name, value in wide.items()}
-    return sums, losses.detach()
+    scale = clip_norm / norms.clamp(min=clip_norm)
+    # Not a product of matrices, which may be computed in TF32.
+    return {
+        name: (_rounded_down(scale, value.dtype)[:, None] * value).sum(0).view(gradients[name].shape[1:])
+        for name, value in flat.items()
+    }
+
+
+def _rounded_down(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Returns positive numbers in a type of fewer bits, none larger than it was."""
+    rounded = scale.to(dtype)
+    below = torch.nextafter(rounded, torch.zeros_like(rounded))
+    return torch.where(rounded.double() > scale, below, rounded)
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

@@ -69,7 +69,10 @@ def check_float32(sums: dict[str, torch.Tensor]) -> None:
 
 
 def add_on_grid(value: torch.Tensor, noise: torch.Tensor, divide_by: float, step: float) -> None:
-    """Rounds a float32 sum to the nearest step of a grid and adds integer noise: the bits of ``session.privatize_``."""
+    """Rounds a float32 sum to the nearest step of a grid and adds integer noise, as ``session.privatize_`` does.
+
+    On a CPU the bits are the same; on a GPU the last division, of what is released, may differ in its last bit.
+    """
     by = float(np.float32(divide_by))
     rounded = torch.round(value.double() * by / step)
     value.copy_((rounded + noise.to(value.device)) * step / by)

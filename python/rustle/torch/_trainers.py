@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import errors
+from .._session import Session
 from . import _owners
 from ._loader import DataLoader
 
@@ -38,3 +39,13 @@ def check_trainer(optimizers: list[Any], loader: Any, accumulated: int) -> None:
             "rustle.torch.DataLoader(data, rounds), or rustle.torch.in_order"
         )
         raise errors.make("batches", text)
+
+
+def check_sum_is_kept(session: Session, name: str, most: float | None) -> None:
+    """Refuses a trainer that clips sums before their noise, under a plan on a grid: in float32, which no κ covers."""
+    if session.is_on_grid and most:
+        text = (
+            f"{name} is {most} under a plan on a grid, whose sums are clipped before their noise, in floating point; allowed: "
+            "0. Clip each record's gradient, as rustle.torch.clipped_sum does"
+        )
+        raise errors.make("invalid_argument", text)

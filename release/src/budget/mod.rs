@@ -10,6 +10,8 @@
 //! * A new job reserves all n rows of its plan. Rows beyond are refused by the ledger, so that no binding exceeds a charge.
 //! * A rewind is charged, before its branch is opened, for the stretches of rows that branches leave behind
 //!   ([`accounting::rewind`]), as unsampled Gaussian mechanisms: a branch may repeat the batches that it left.
+//! * The branch of a job whose ledger is adopted is charged for all rows that were unbound, as if the other copy released
+//!   them; beyond the budget too.
 //! * A job that ends before it has bound a row is charged for nothing. Any other keeps its whole charge, however early it
 //!   ended: when it ended may depend on what it released.
 //! * A sweep is charged from the beginning for the best of its random number of runs, and for nothing else: its runs can't
@@ -32,6 +34,6 @@ pub use admission::{Admission, admit, create_admitted, create_job, grant};
 pub use decision::ATTEMPTS;
 pub use events::planned_event;
 pub use odometer::Odometer;
-pub use rewinds::{open_branch, released_rows};
+pub use rewinds::{open_adopted_branch, open_branch, released_rows};
 pub use shown::{message_of, report_of};
 pub use sweeps::{Sweep, create_run, create_sweep};

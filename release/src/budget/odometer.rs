@@ -5,7 +5,7 @@ use ledger::{ChargeState, ChargedJob, DataSetState, LedgerError, SweepRecord};
 use super::events;
 
 /// ε at the budget's δ: of what nothing gives back, of what else is charged, and of the rest. The three sum to the budget's
-/// ε.
+/// ε, unless an adoption of the ledger has charged more than that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Odometer {
     /// ε of the charges of all sweeps, and of all jobs that have bound a row, composed.

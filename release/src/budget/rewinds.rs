@@ -17,15 +17,45 @@ use super::events::{self, invalid};
 /// [`LedgerError::BudgetExceeded`] where the budget does not hold that: nothing is written, and the job stays where it is.
 /// Else those of [`Ledger::open_branch`].
 pub fn open_branch(ledger: &Ledger, request: &OpenBranch, nonce: Nonce) -> Result<OpenedBranch, LedgerError> {
+    open_for(ledger, request, nonce, Cause::Rewind)
+}
+
+/// Opens the branch of a job whose ledger is adopted, and charges the job's data set as if the other copy of the ledger
+/// released all rows of the branch before from the request's row on. The budget need not hold that: the other copy may have
+/// spent it, and the charge says so.
+///
+/// # Errors
+/// Those of [`Ledger::open_branch`].
+pub fn open_adopted_branch(
+    ledger: &Ledger,
+    request: &OpenBranch,
+    nonce: Nonce,
+) -> Result<OpenedBranch, LedgerError> {
+    open_for(ledger, request, nonce, Cause::Adoption)
+}
+
+/// Why a branch is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Rewind,
+    Adoption,
+}
+
+fn open_for(
+    ledger: &Ledger,
+    request: &OpenBranch,
+    nonce: Nonce,
+    cause: Cause,
+) -> Result<OpenedBranch, LedgerError> {
     decide(|| {
-        let recharge = recharge(ledger, request)?;
+        let recharge = recharge(ledger, request, cause)?;
         ledger.open_charged_branch(request, nonce, recharge.as_ref())
     })
 }
 
 /// Returns the charge that the job has once the branch is open. `None` for a job without one, and for a request that the
 /// ledger answers or refuses by itself.
-fn recharge(ledger: &Ledger, request: &OpenBranch) -> Result<Option<Recharge>, LedgerError> {
+fn recharge(ledger: &Ledger, request: &OpenBranch, cause: Cause) -> Result<Option<Recharge>, LedgerError> {
     let OpenBranch { job, from_row, expected_branch, parent } = request;
     let Some(charge) = ledger.charge(job)? else { return Ok(None) };
     let Some(record) = ledger.job(job)? else { return Ok(None) };
@@ -36,7 +66,11 @@ fn recharge(ledger: &Ledger, request: &OpenBranch) -> Result<Option<Recharge>, L
     let state = ledger.data_set(&charge.data_set)?;
     let released = ledger.released(job)?;
     let rows_bound = released.iter().flat_map(|branch| &branch.released).map(RowRange::len).sum();
-    let mut rows = released_rows(&released);
+    let charged = match cause {
+        Cause::Rewind => ledger.charged(job)?,
+        Cause::Adoption => ledger.charged_once_adopted(&record, *from_row)?,
+    };
+    let mut rows = released_rows(&charged);
     rows.branches.push(ReleasedBranch {
         branch: record.branch + 1,
         parent: Some(parent.unwrap_or(record.branch)),
@@ -49,7 +83,7 @@ fn recharge(ledger: &Ledger, request: &OpenBranch) -> Result<Option<Recharge>, L
     let planned = events::from_text(job, &charge.planned)?;
     let asked = rewound(&record, &planned, &rows)?;
     let event = events::to_text(&asked)?;
-    if event != charge.event {
+    if event != charge.event && cause == Cause::Rewind {
         let others = events::charged(&state, |charged| charged.job != *job)?;
         check_fits(&state, others, &asked, || None)?;
     }

@@ -53,6 +53,16 @@ fn guarantee(statement: &Statement) -> Vec<Block> {
         );
         blocks.push(Block::point("Not to be relied on", text));
     }
+    if let Some(sweep) = statement.job.as_ref().and_then(|job| job.sweep.as_ref()) {
+        blocks.push(Block::point(
+            "Not the ε of what is selected",
+            format!(
+                "This job is a run of sweep {}. The figures below are of this run alone. What is selected among the runs \
+                 costs more, the ε of the sweep's event, which the report on the data set states: `{}`.",
+                sweep.sweep, sweep.charge
+            ),
+        ));
+    }
     blocks.push(figures("With all rows of the plan", statement, &statement.figures));
     if let Some(other) = &statement.without_sampling {
         blocks.push(figures("The same without relying on sampling", statement, other));

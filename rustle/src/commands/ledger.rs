@@ -25,8 +25,9 @@ pub enum LedgerCommand {
     /// Let a copy of a ledger, or an older copy in its place, go on as a ledger of its own
     ///
     /// Opens a branch with fresh noise in every running job, at its first unbound row, and gives the ledger a new id: what
-    /// workers know of the other one says nothing about it. Data sets are charged for that as for a rewind. What the
-    /// other one released since the copy is in no account of this one. While nothing has the ledger open.
+    /// workers know of the other one says nothing about it. The rows from there on are charged as if the other copy
+    /// released them all, to data sets beyond their budgets too; runs of sweeps are finished. What else the other copy
+    /// released since is in no account of this one, and every report says so. While nothing has the ledger open.
     Adopt(AdoptArgs),
     /// Copy a ledger's file, whole and checked, also while a coordinator runs on it
     ///

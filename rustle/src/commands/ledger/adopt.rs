@@ -25,8 +25,9 @@ pub fn run(args: &AdoptArgs) -> anyhow::Result<Answer> {
     let place = anchor_place(args, &path)?;
     let ledger = Ledger::open(&path)?;
     let (ledger, jobs) = adopt(&ledger, &place, || Ok::<_, anyhow::Error>(rng::nonce()?))?;
-    let job = |AdoptedJob { job, branch, from_row }: &AdoptedJob| {
-        format!("{job}: branch {branch} from row {from_row}")
+    let job = |AdoptedJob { job, branch, from_row }: &AdoptedJob| match branch {
+        Some(branch) => format!("{job}: branch {branch} from row {from_row}"),
+        None => format!("{job}: a run of a sweep, finished at row {from_row}"),
     };
     let jobs: Vec<_> = jobs.iter().map(job).collect();
     Ok(Answer::new()

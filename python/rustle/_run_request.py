@@ -23,7 +23,7 @@ _FOLDER = 1e-4
 _LEAST, _MOST = 1e-2, 1e4
 
 
-class Wish:
+class RunRequest:
     """What a training asks of its noise, and the run that gives it.
 
     Args:
@@ -153,14 +153,18 @@ class Wish:
         for name, has, asked in compared:
             _check_equal(path, name, has, asked)
         if self.promise is not None:
-            _check_equal(path, "epsilon", self._epsilon(plan, self.promise[1]), self.promise[0])
+            # Never more ε, nor less noise, than requested.
+            found, asked = self._epsilon(plan, self.promise[1]), self.promise[0]
+            _check_equal(path, "epsilon", found, asked, keeps=found <= asked * (1 + _SAME))
         else:
-            _check_equal(path, "noise_multiplier", plan.noise_multiplier / self._cost(plan), self.noise_multiplier)
+            assert self.noise_multiplier is not None
+            found, asked = plan.noise_multiplier / self._cost(plan), self.noise_multiplier
+            _check_equal(path, "noise_multiplier", found, asked, keeps=found >= asked * (1 - _SAME))
 
 
-def _check_equal(path: Path, name: str, has: Any, asked: Any) -> None:
+def _check_equal(path: Path, name: str, has: Any, asked: Any, *, keeps: bool = True) -> None:
     is_same = math.isclose(has, asked, rel_tol=_FOLDER) if isinstance(has, float) else has == asked
-    if not is_same:
+    if not (is_same and keeps):
         text = (
             f"{path} is the plan of other arguments: its {name} is {has}, asked for was {asked}; allowed: the arguments "
             "that the run began with, or another folder"
@@ -211,7 +215,7 @@ def begin(
     for name, value in (("records", records), ("batch_size", batch_size)):
         if value < 1:
             raise errors.make("invalid_argument", f"{name} is {value}; allowed: 1 or more")
-    wish = Wish(
+    request = RunRequest(
         parameters,
         records,
         steps_per_epoch=-(-records // batch_size),
@@ -222,5 +226,5 @@ def begin(
         mechanism=mechanism,
         size=size,
     )
-    _, batches = wish.run(folder)
-    return Rounds(batches, connect(f"inproc://{os.path.abspath(folder)}"), steps_per_epoch=wish.steps_per_epoch)
+    _, batches = request.run(folder)
+    return Rounds(batches, connect(f"inproc://{os.path.abspath(folder)}"), steps_per_epoch=request.steps_per_epoch)

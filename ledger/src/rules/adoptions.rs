@@ -1,0 +1,172 @@
+//! Adoptions: what the other copy of a ledger may have released of a job since this one was adopted.
+
+use proto::{JobId, Lineage, Nonce, RowRange};
+use redb::ReadableTable;
+
+use crate::{
+    JobRecord, Ledger, Result,
+    chain::{self, event::Event},
+    error::Fail,
+    store::recording::RecordingTransaction,
+    tables::{ADOPTED_ID, ENTRIES, IDENTITY, decode},
+};
+
+use super::branches::BranchReleases;
+
+/// The beginning of the event's JSON, whose tag comes first.
+const ADOPTED: &[u8] = br#"{"event":"adopted""#;
+
+/// The rows that were unbound when a ledger was adopted: those of a branch from a row on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct UnboundRows {
+    branch: u64,
+    from_row: u64,
+}
+
+/// An adoption of the ledger, as the chain of a job has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Adoption {
+    /// The id that the ledger has from then on.
+    ledger: Nonce,
+    /// `None` where all rows of the job were bound, or the job had ended.
+    unbound: Option<UnboundRows>,
+}
+
+/// Reads the adoptions from a job's chain.
+fn adoptions_in(
+    identity: &impl ReadableTable<&'static str, [u8; 32]>,
+    entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
+    job: &JobId,
+) -> Result<Vec<Adoption>, Fail> {
+    let mut found = Vec::new();
+    // Chains are long, and most ledgers were never adopted.
+    if identity.get(ADOPTED_ID)?.is_none() {
+        return Ok(found);
+    }
+    let mut before: Vec<u8> = Vec::new();
+    for entry in entries.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
+        let stored = entry?.1;
+        let event = chain::split(stored.value())?.1;
+        if event.starts_with(ADOPTED) {
+            // Nothing comes between the branch of an adoption and the adoption itself.
+            let unbound = match decode::<Event>(&before)? {
+                Event::BranchOpened { parent, from_row, .. } => {
+                    Some(UnboundRows { branch: parent, from_row })
+                }
+                _ => None,
+            };
+            if let Event::Adopted { ledger } = decode(event)? {
+                found.push(Adoption { ledger, unbound });
+            }
+        }
+        before.clear();
+        before.extend_from_slice(event);
+    }
+    Ok(found)
+}
+
+/// Returns whether another copy of the ledger may have released rows of the job since this one was adopted.
+pub fn is_adopted(transaction: &RecordingTransaction<'_>, job: &JobId) -> Result<bool, Fail> {
+    let identity = transaction.redb().open_table(IDENTITY)?;
+    let entries = transaction.open_table(ENTRIES)?;
+    Ok(!adoptions_in(&identity, &entries, job)?.is_empty())
+}
+
+impl Ledger {
+    fn adoptions(&self, job: &JobId) -> Result<Vec<Adoption>> {
+        self.store.read(|transaction| {
+            adoptions_in(&transaction.open_table(IDENTITY)?, &transaction.open_table(ENTRIES)?, job)
+        })
+    }
+
+    /// Returns every branch of the job with the rows that an accountant charges for: those of [`Ledger::released`], and
+    /// for every adoption of the ledger all rows that were unbound then, as if the other copy had released them.
+    pub fn charged(&self, job: &JobId) -> Result<Vec<BranchReleases>> {
+        let mut branches = self.released(job)?;
+        let Some(record) = self.job(job)? else { return Ok(branches) };
+        for unbound in self.adoptions(job)?.iter().filter_map(|adoption| adoption.unbound) {
+            let lineage = self.lineage(job, unbound.branch)?;
+            assume_released(&mut branches, &lineage, unbound.from_row, record.iterations);
+        }
+        Ok(branches)
+    }
+
+    /// Returns what [`Ledger::charged`] returns once the ledger is adopted, where all rows of the job's current branch from
+    /// `from_row` on count as released by the other copy.
+    pub fn charged_once_adopted(&self, record: &JobRecord, from_row: u64) -> Result<Vec<BranchReleases>> {
+        let mut branches = self.charged(&record.job)?;
+        assume_released(&mut branches, &record.lineage, from_row, record.iterations);
+        Ok(branches)
+    }
+
+    /// Returns why more of the job may have been released than this ledger has in any account; `None` where nothing says so.
+    /// The doubt of a copy ends with its adoption. That of an adopted one never does.
+    pub fn doubt(&self, job: &JobId) -> Result<Option<String>> {
+        if let Some(copied) = self.copied() {
+            return Ok(Some(copied.to_string()));
+        }
+        let Some(record) = self.job(job)? else { return Ok(None) };
+        let adoptions = self.adoptions(job)?;
+        let said: Vec<_> = adoptions.iter().map(|adoption| adoption.doubt(record.iterations)).collect();
+        Ok((!said.is_empty()).then(|| said.join("; ")))
+    }
+}
+
+impl Adoption {
+    fn doubt(&self, iterations: u64) -> String {
+        let ledger = self.ledger;
+        match self.unbound {
+            Some(UnboundRows { branch, from_row }) => format!(
+                "this ledger is a copy that was adopted at row {from_row} of branch {branch}, as ledger {ledger}. Rows \
+                 {from_row}..{iterations} of that branch are charged as if the other copy had released them all. What else it \
+                 released since (after a rewind, or of other jobs) is charged nowhere: add up both"
+            ),
+            None => format!(
+                "this ledger is a copy that was adopted, as ledger {ledger}, when no row of this job was left to bind. What the \
+                 other copy released since (after a rewind, or of other jobs) is charged nowhere: add up both"
+            ),
+        }
+    }
+}
+
+/// Counts the lineage's rows from `from_row` on as released, each on the branch whose Z it has.
+fn assume_released(branches: &mut [BranchReleases], lineage: &Lineage, from_row: u64, iterations: u64) {
+    for (branch, rows) in lineage.cut(RowRange { start: from_row, end: iterations }) {
+        if let Some(releases) = branches.iter_mut().find(|releases| releases.branch == branch) {
+            add(&mut releases.released, rows);
+        }
+    }
+}
+
+/// Adds rows to ranges that are in order and apart.
+fn add(ranges: &mut Vec<RowRange>, rows: RowRange) {
+    let touches = |range: &RowRange| range.start <= rows.end && rows.start <= range.end;
+    let whole = ranges.iter().filter(|range| touches(range)).fold(rows, |whole, range| RowRange {
+        start: whole.start.min(range.start),
+        end: whole.end.max(range.end),
+    });
+    ranges.retain(|range| !touches(range));
+    ranges.push(whole);
+    ranges.sort_unstable_by_key(|range| range.start);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_added_as_a_set_has_them() {
+        let bound = [2, 3, 5, 8, 9];
+        for start in 0..12 {
+            for end in start + 1..12 {
+                let mut ranges =
+                    [(2, 4), (5, 6), (8, 10)].map(|(start, end)| RowRange { start, end }).to_vec();
+                add(&mut ranges, RowRange { start, end });
+                let rows: Vec<_> = ranges.iter().flat_map(|range| range.start..range.end).collect();
+                let is_in = |row: &u64| bound.contains(row) || (start..end).contains(row);
+                let expected: Vec<_> = (0..12).filter(is_in).collect();
+                assert_eq!(rows, expected, "{start}..{end}");
+            }
+        }
+    }
+}
