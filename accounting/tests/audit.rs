@@ -76,7 +76,7 @@ fn gaussian_noise_is_seldom_above_its_epsilon() {
         let mut refuted = 0;
         let mut total = 0.0;
         for _ in 0..RUNS {
-            let scores = gaussian_scores(&mut dice, 1000, mu);
+            let scores = gaussian_scores(&mut dice, 1200, mu);
             for (method, above) in Method::ALL.iter().zip(&mut above) {
                 let unclaimed = Claim { epsilon: 0.0, ..claim };
                 let bound = scores.bound(unclaimed, *method, None).unwrap();

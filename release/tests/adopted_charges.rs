@@ -9,10 +9,10 @@ use accounting::gaussian;
 use example::{NEW_NONCE, NONCE, PLAN};
 use ledger::{AnchorPlace, ChargeState, DataSetRecord, JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::model::{BudgetedAccount, NeighbouringRelation, PrivacyBudget, PrivacyUnit};
+use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
 use proto::{Commitment, DataSetId, JobId, Nonce, RowRange};
 use release::adoption::adopt;
-use release::budget::{Odometer, create_job, planned_event};
+use release::budget::{Odometer, create_job, open_adopted_branch, planned_event};
 use release::{branches::rewind, job::define};
 use serde_json::{Value, json};
 
@@ -130,4 +130,21 @@ fn a_job_that_is_created_after_an_adoption_is_in_no_doubt() {
     ledger.create_job(&defined.record, &defined.shards).unwrap();
     assert_eq!(ledger.doubt(&job("later")).unwrap(), None);
     assert!(ledger.doubt(&job("half")).unwrap().is_some());
+}
+
+/// A process that ends within an adoption leaves a branch behind. What the other copy may have released on the branch before
+/// it is charged all the same.
+#[test]
+fn an_interrupted_adoption_loses_no_charge() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.redb");
+    let copy = begun(&path);
+    let request = OpenBranch { job: job("half"), from_row: 3, expected_branch: 0, parent: None };
+    open_adopted_branch(&copy.for_adoption(), &request, Nonce::from_bytes([90; 32])).unwrap();
+    let ledger = adopted(&copy, &path, 100);
+    let charged: Vec<_> = ledger.charged(&job("half")).unwrap().into_iter().map(|of| of.released).collect();
+    let rows = |start, end| vec![RowRange { start, end }];
+    assert_eq!(charged, [rows(0, 10), rows(3, 10), Vec::new()]);
+    // The job of no row has two stretches, the other one three.
+    assert_near(total(&ledger), of(5));
 }

@@ -15,6 +15,8 @@ use super::branches::BranchReleases;
 
 /// The beginning of the event's JSON, whose tag comes first.
 const ADOPTED: &[u8] = br#"{"event":"adopted""#;
+/// The same of an opened branch.
+const BRANCH_OPENED: &[u8] = br#"{"event":"branch_opened""#;
 
 /// The rows that were unbound when a ledger was adopted: those of a branch from a row on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,45 +26,59 @@ struct UnboundRows {
 }
 
 /// An adoption of the ledger, as the chain of a job has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Adoption {
     /// The id that the ledger has from then on.
     ledger: Nonce,
-    /// `None` where all rows of the job were bound, or the job had ended.
-    unbound: Option<UnboundRows>,
+    /// None where all rows of the job were bound, or the job had ended. Several where an adoption was interrupted and
+    /// began again, or where the job had been rewound just before.
+    unbound: Vec<UnboundRows>,
 }
 
-/// Reads the adoptions from a job's chain.
+/// The adoptions in a job's chain.
+#[derive(Default)]
+struct Adoptions {
+    whole: Vec<Adoption>,
+    /// The branches that were opened last, with nothing after them: those of an adoption that was interrupted, if it was.
+    begun: Vec<UnboundRows>,
+}
+
+/// Reads the adoptions from a job's chain, where the ledger was adopted.
 fn adoptions_in(
     identity: &impl ReadableTable<&'static str, [u8; 32]>,
     entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
     job: &JobId,
 ) -> Result<Vec<Adoption>, Fail> {
-    let mut found = Vec::new();
     // Chains are long, and most ledgers were never adopted.
-    if identity.get(ADOPTED_ID)?.is_none() {
-        return Ok(found);
+    match identity.get(ADOPTED_ID)? {
+        None => Ok(Vec::new()),
+        Some(_) => Ok(read_adoptions(entries, job)?.whole),
     }
-    let mut before: Vec<u8> = Vec::new();
+}
+
+fn read_adoptions(
+    entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
+    job: &JobId,
+) -> Result<Adoptions, Fail> {
+    let Adoptions { whole: mut found, begun: mut opened } = Adoptions::default();
     for entry in entries.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
         let stored = entry?.1;
         let event = chain::split(stored.value())?.1;
-        if event.starts_with(ADOPTED) {
-            // Nothing comes between the branch of an adoption and the adoption itself.
-            let unbound = match decode::<Event>(&before)? {
-                Event::BranchOpened { parent, from_row, .. } => {
-                    Some(UnboundRows { branch: parent, from_row })
-                }
-                _ => None,
-            };
-            if let Event::Adopted { ledger } = decode(event)? {
-                found.push(Adoption { ledger, unbound });
+        if event.starts_with(BRANCH_OPENED) {
+            if let Event::BranchOpened { parent, from_row, .. } = decode(event)? {
+                opened.push(UnboundRows { branch: parent, from_row });
             }
+            continue;
         }
-        before.clear();
-        before.extend_from_slice(event);
+        // Nothing comes between the branches of an adoption and the adoption itself.
+        let unbound = std::mem::take(&mut opened);
+        if event.starts_with(ADOPTED)
+            && let Event::Adopted { ledger } = decode(event)?
+        {
+            found.push(Adoption { ledger, unbound });
+        }
     }
-    Ok(found)
+    Ok(Adoptions { whole: found, begun: opened })
 }
 
 /// Returns whether another copy of the ledger may have released rows of the job since this one was adopted.
@@ -84,7 +100,7 @@ impl Ledger {
     pub fn charged(&self, job: &JobId) -> Result<Vec<BranchReleases>> {
         let mut branches = self.released(job)?;
         let Some(record) = self.job(job)? else { return Ok(branches) };
-        for unbound in self.adoptions(job)?.iter().filter_map(|adoption| adoption.unbound) {
+        for unbound in self.adoptions(job)?.iter().flat_map(|adoption| &adoption.unbound) {
             let lineage = self.lineage(job, unbound.branch)?;
             assume_released(&mut branches, &lineage, unbound.from_row, record.iterations);
         }
@@ -96,6 +112,13 @@ impl Ledger {
     pub fn charged_once_adopted(&self, record: &JobRecord, from_row: u64) -> Result<Vec<BranchReleases>> {
         let mut branches = self.charged(&record.job)?;
         assume_released(&mut branches, &record.lineage, from_row, record.iterations);
+        let begun = self
+            .store
+            .read(|transaction| Ok(read_adoptions(&transaction.open_table(ENTRIES)?, &record.job)?.begun))?;
+        for unbound in begun {
+            let lineage = self.lineage(&record.job, unbound.branch)?;
+            assume_released(&mut branches, &lineage, unbound.from_row, record.iterations);
+        }
         Ok(branches)
     }
 
@@ -115,7 +138,7 @@ impl Ledger {
 impl Adoption {
     fn doubt(&self, iterations: u64) -> String {
         let ledger = self.ledger;
-        match self.unbound {
+        match self.unbound.first() {
             Some(UnboundRows { branch, from_row }) => format!(
                 "this ledger is a copy that was adopted at row {from_row} of branch {branch}, as ledger {ledger}. Rows \
                  {from_row}..{iterations} of that branch are charged as if the other copy had released them all. What else it \
