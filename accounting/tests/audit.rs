@@ -83,8 +83,11 @@ fn gaussian_noise_is_seldom_above_its_epsilon() {
                 *above += u32::from(bound.epsilon_lower > epsilon);
                 total += if *method == Method::Gaussian { bound.epsilon_lower } else { 0.0 };
             }
-            let claimed = scores.bound(claim, Method::ClopperPearson, None).unwrap();
-            refuted += u32::from(claimed.p_value < 1.0 - CONFIDENCE);
+            match scores.bound(claim, Method::ClopperPearson, None) {
+                Ok(claimed) => refuted += u32::from(claimed.p_value < 1.0 - CONFIDENCE),
+                // ε = 16.7 is beyond what rates of so small a δ could refute, however many canaries there were.
+                Err(error) => assert!(mu > 1.0, "{mu}: {error}"),
+            }
         }
         assert!(above.iter().all(|&above| above <= most(RUNS)), "{mu}: {above:?} of {RUNS} above");
         assert!(refuted <= most(RUNS), "{mu}: {refuted} of {RUNS} claims refuted");

@@ -11,7 +11,10 @@ use serde_json::json;
 #[test]
 fn a_page_begins_with_a_box_that_states_epsilon_of_plan_and_so_far_whom_and_when() {
     let bench = Bench::new();
-    let answer = bench.json("report --plan plan.toml --delta 1e-6 --out page.html");
+    // With --format json the report itself would be JSON.
+    let written = |words: &str| assert!(bench.run(words).status.success(), "{words}");
+    written("report --plan plan.toml --delta 1e-6 --out page.html");
+    let answer = bench.json("report --plan plan.toml --delta 1e-6 --out page.json");
     let summary = |file: &str| {
         let page = fs::read_to_string(bench.path(file)).unwrap();
         page.split_once("<dl class=\"summary\">").unwrap().1.split_once("</dl>").unwrap().0.to_owned()
@@ -27,7 +30,7 @@ fn a_page_begins_with_a_box_that_states_epsilon_of_plan_and_so_far_whom_and_when
     let released =
         json!({ "branches": [{ "branch": 0, "parent": null, "from_row": 0, "released": [[0, 3]] }] });
     fs::write(bench.path("released.json"), released.to_string()).unwrap();
-    bench.json("report --plan plan.toml --released released.json --delta 1e-6 --out page.html");
+    written("report --plan plan.toml --released released.json --delta 1e-6 --out page.html");
     let so_far = summary("page.html");
     assert!(so_far.contains("ε of what was released") && so_far.contains("3 of "), "{so_far}");
 }

@@ -160,7 +160,7 @@ fn what_nobody_serves_is_shown_as_such() {
     wait_for_page(
         &at,
         "/",
-        &["not healthy", "no worker is registered, and 1 job is not served", "Not here"],
+        &["not healthy", "no worker is registered, and 1 job is not served", "2 gone or refused"],
         ">healthy<",
     );
     let refused =
