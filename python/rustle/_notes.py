@@ -7,7 +7,7 @@ import os
 # For a folder that holds nothing but the run, and for one that held other files before.
 _WHOLE = "# The folder of a run of Rustle: its key and its checkpoints are secret.\n*\n"
 _SECRETS = (
-    "# Files of a run of Rustle that are secret.\n/job.key*\n/batches.key\n/ledger.redb\n"
+    "# Files of a run of Rustle that are secret.\n/job.key*\n/batches.key\n/ledger.redb*\n"
     # Sweeps: all runs with their scores, and one plan for each run.
     "/*.sweep.json\n/*.????????.plan.toml\n"
 )

@@ -15,7 +15,9 @@ _SLACK = 1.01
 def check_finite(sum: np.ndarray) -> None:
     """Refuses a sum with a value that is not finite, which noise would not hide."""
     # The dot product alone reads all values, once; it overflows where their squares do.
-    if not math.isfinite(float(np.dot(sum, sum))) and not np.isfinite(sum).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(np.dot(sum, sum))
+    if not math.isfinite(squares) and not np.isfinite(sum).all():
         text = "the sum is not finite; leave the step out, with its row: session.skip()"
         raise errors.make("invalid_argument", text)
 
