@@ -13,7 +13,7 @@ test fails where it is behind.
 Labels are bounded: `method` is one of the service's own or `other`, `code` a gRPC code, `kind` the name of an error,
 `training_job` one of at most 100 jobs, and its series end with the job; `data_set` is one that an operator recorded;
 `severity` is `warning` or `critical`. Histograms have buckets at 1 and 3 of every decade from 0.1 ms to 300 s, so that they
-add up over workers. While a worker's proof shows that the ledger is an old copy, ε and ρ of the jobs it concerns, and all
+add up over workers. While the ledger is a copy, or a worker's proof shows that it is an old one, ε and ρ of the jobs it concerns, and all
 series of data sets, are absent.
 ";
 
