@@ -89,11 +89,12 @@ impl World {
     }
 
     fn step(&mut self) -> Result<(), LedgerError> {
-        let sigma = [4.0, 8.0, 16.0][self.dice.below(3) as usize];
-        let plan = plan_of(sigma);
+        // A sweep and its runs have one σ, so that most runs differ from none before but in their number.
+        let number = self.dice.below(3);
+        let plan = plan_of([4.0, 8.0, 16.0][number as usize]);
         let event = planned_event(&plan, &account()).unwrap();
-        let sweep = SweepId::new(format!("sweep-{}", self.dice.below(3))).unwrap();
-        match self.dice.below(8) {
+        let sweep = SweepId::new(format!("sweep-{number}")).unwrap();
+        match self.dice.below(12) {
             0 => {
                 self.jobs += 1;
                 let job = JobId::new(format!("job-{}", self.jobs)).unwrap();
@@ -104,7 +105,7 @@ impl World {
                 let sweep = Sweep { sweep, mean: 3.0, shape };
                 create_sweep(self.ledger(), &sweep, &account(), &event).map(drop)
             }
-            2 => {
+            2 | 8..=11 => {
                 self.jobs += 1;
                 let job = JobId::new(format!("job-{}", self.jobs)).unwrap();
                 let definition = definition(&job, &plan, self.jobs);
