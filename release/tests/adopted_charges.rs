@@ -1,34 +1,25 @@
 //! Jobs of a data set whose ledger is adopted: what the other copy may have released is charged, for good, and said.
 #![allow(clippy::unwrap_used)]
 
+mod data_set;
 mod example;
 
 use std::path::Path;
 
 use accounting::gaussian;
+use data_set::{DELTA, account};
 use example::{NEW_NONCE, NONCE, PLAN};
-use ledger::{AnchorPlace, ChargeState, DataSetRecord, JobState, Ledger, LedgerError};
+use ledger::{AnchorPlace, ChargeState, JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
-use proto::{Commitment, DataSetId, JobId, Nonce, RowRange};
+use proto::model::OpenBranch;
+use proto::{Commitment, JobId, Nonce, RowRange};
 use release::adoption::adopt;
 use release::budget::{Odometer, create_job, open_adopted_branch, planned_event};
 use release::{branches::rewind, job::define};
 use serde_json::{Value, json};
 
-const DELTA: f64 = 1e-6;
-
 fn job(name: &str) -> JobId {
     JobId::new(name).unwrap()
-}
-
-fn account() -> BudgetedAccount {
-    BudgetedAccount {
-        data_set: DataSetId::new("mails").unwrap(),
-        unit: PrivacyUnit::User,
-        neighbouring: NeighbouringRelation::ZeroOut,
-        sampling: String::new(),
-    }
 }
 
 /// ε of so many runs, or stretches of one, in which one unit takes part once, of σ = 1.
@@ -43,11 +34,7 @@ fn bind(ledger: &Ledger, branch: u64, rows: std::ops::Range<u64>) {
 
 /// A ledger with two jobs that its budget just holds: one of three rows, and one of none.
 fn begun(path: &Path) -> Ledger {
-    Ledger::init(path, Nonce::from_bytes([1; 32])).unwrap();
-    let ledger = Ledger::open(path).unwrap();
-    let BudgetedAccount { data_set, unit, neighbouring, .. } = account();
-    let budget = PrivacyBudget::new(of(2) + 0.01, DELTA).unwrap();
-    ledger.create_data_set(&DataSetRecord { data_set, unit, neighbouring, budget }).unwrap();
+    let ledger = data_set::begun(path, of(2) + 0.01);
     let plan = Plan::from_toml_str(PLAN).unwrap();
     let event = planned_event(&plan, &account()).unwrap();
     for name in ["half", "none"] {

@@ -1,18 +1,19 @@
 //! Budgets over a real ledger, against closed forms: k Gaussian jobs of μ compose to one of μ√k.
 #![allow(clippy::unwrap_used)]
 
+mod data_set;
+
 use std::sync::Barrier;
 
 use accounting::gaussian;
-use ledger::{DataSetRecord, JobState, Ledger, LedgerError};
+use data_set::{DELTA, account};
+use ledger::{JobState, Ledger, LedgerError};
 use plan::Plan;
 use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
 use proto::{BudgetShortfall, Commitment, DataSetId, JobId, Nonce, RowRange, ServiceError};
 use release::budget::{Odometer, create_job, grant, open_branch, planned_event};
 use release::job::{JobDefinition, define};
 use tempfile::TempDir;
-
-const DELTA: f64 = 1e-6;
 
 /// Independent noise, of which one unit takes part in one of ten rounds: μ is 1/σ.
 fn plan_with(noise_multiplier: f64) -> Plan {
@@ -29,15 +30,6 @@ fn mails() -> DataSetId {
     DataSetId::new("mails").unwrap()
 }
 
-fn account() -> BudgetedAccount {
-    BudgetedAccount {
-        data_set: mails(),
-        unit: PrivacyUnit::User,
-        neighbouring: NeighbouringRelation::ZeroOut,
-        sampling: String::new(),
-    }
-}
-
 fn id(name: &str) -> JobId {
     JobId::new(name).unwrap()
 }
@@ -52,15 +44,7 @@ impl Fixture {
     fn new(epsilon: f64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
-        let ledger = Ledger::open(&path).unwrap();
-        let record = DataSetRecord {
-            data_set: mails(),
-            unit: PrivacyUnit::User,
-            neighbouring: NeighbouringRelation::ZeroOut,
-            budget: PrivacyBudget::new(epsilon, DELTA).unwrap(),
-        };
-        ledger.create_data_set(&record).unwrap();
+        let ledger = data_set::begun(&path, epsilon);
         Self { folder, ledger }
     }
 

@@ -2,20 +2,22 @@
 //! states, read with nothing but the accountant, is within the budget that the chain states.
 #![allow(clippy::unwrap_used)]
 
+mod data_set;
+
 use std::collections::BTreeMap;
 
 use accounting::{Account, Event, Neighbouring};
-use ledger::{DataSetEvent, DataSetRecord, JobState, Ledger, LedgerError};
+use data_set::{DELTA, account};
+use ledger::{DataSetEvent, JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
-use proto::{Commitment, DataSetId, JobId, Nonce, RowRange, SweepId};
+use proto::model::{OpenBranch, PrivacyBudget};
+use proto::{Commitment, JobId, Nonce, RowRange, SweepId};
 use release::budget::{
     Odometer, Sweep, create_job, create_run, create_sweep, grant, open_branch, planned_event,
 };
 use release::job::{JobDefinition, define};
 use tempfile::TempDir;
 
-const DELTA: f64 = 1e-6;
 const SEEDS: u64 = 12;
 const STEPS: usize = 50;
 
@@ -38,15 +40,6 @@ fn plan_of(sigma: f64) -> Plan {
     Plan::from_toml_str(&text).unwrap()
 }
 
-fn account() -> BudgetedAccount {
-    BudgetedAccount {
-        data_set: DataSetId::new("mails").unwrap(),
-        unit: PrivacyUnit::User,
-        neighbouring: NeighbouringRelation::ZeroOut,
-        sampling: String::new(),
-    }
-}
-
 fn definition(job: &JobId, plan: &Plan, nonce: u64) -> JobDefinition {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&nonce.to_le_bytes());
@@ -66,15 +59,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
-        let ledger = Ledger::open(&path).unwrap();
-        let record = DataSetRecord {
-            data_set: account().data_set,
-            unit: PrivacyUnit::User,
-            neighbouring: NeighbouringRelation::ZeroOut,
-            budget: PrivacyBudget::new(3.0, DELTA).unwrap(),
-        };
-        ledger.create_data_set(&record).unwrap();
+        let ledger = data_set::begun(&path, 3.0);
         Self { folder, ledger: Some(ledger), dice: Dice(seed), jobs: 0 }
     }
 

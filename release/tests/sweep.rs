@@ -1,17 +1,19 @@
 //! Sweeps over a real ledger: one charge for all runs, and no more runs than were drawn.
 #![allow(clippy::unwrap_used)]
 
+mod data_set;
+
 use accounting::{Account, Event, Neighbouring};
-use ledger::{AnchorPlace, Created, DataSetEvent, DataSetRecord, JobState, Ledger, LedgerError};
+use data_set::{DELTA, account};
+use ledger::{AnchorPlace, Created, DataSetEvent, JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
-use proto::{Commitment, DataSetId, JobId, Nonce, RowRange, SweepId};
+use proto::model::OpenBranch;
+use proto::{Commitment, JobId, Nonce, RowRange, SweepId};
 use release::adoption::{AdoptedJob, adopt};
 use release::budget::{Odometer, Sweep, create_job, create_run, create_sweep, open_branch, planned_event};
 use release::job::{JobDefinition, define};
 use tempfile::TempDir;
 
-const DELTA: f64 = 1e-6;
 const SIGMA: f64 = 6.0;
 
 /// Independent noise, of which one unit takes part in one of ten rounds: μ is 1/σ.
@@ -22,15 +24,6 @@ fn plan_of(sigma: f64, clip_norm: f64) -> Plan {
         plan::STREAM_VERSION
     );
     Plan::from_toml_str(&text).unwrap()
-}
-
-fn account() -> BudgetedAccount {
-    BudgetedAccount {
-        data_set: DataSetId::new("mails").unwrap(),
-        unit: PrivacyUnit::User,
-        neighbouring: NeighbouringRelation::ZeroOut,
-        sampling: String::new(),
-    }
 }
 
 fn rates() -> SweepId {
@@ -64,15 +57,7 @@ impl Fixture {
     fn new(epsilon: f64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
-        let ledger = Ledger::open(&path).unwrap();
-        let record = DataSetRecord {
-            data_set: account().data_set,
-            unit: PrivacyUnit::User,
-            neighbouring: NeighbouringRelation::ZeroOut,
-            budget: PrivacyBudget::new(epsilon, DELTA).unwrap(),
-        };
-        ledger.create_data_set(&record).unwrap();
+        let ledger = data_set::begun(&path, epsilon);
         Self { folder, ledger }
     }
 

@@ -1,0 +1,30 @@
+//! A ledger with one data set and its budget, for tests of what it is charged.
+
+use std::path::Path;
+
+use ledger::{DataSetRecord, Ledger};
+use proto::model::{BudgetedAccount, NeighbouringRelation, PrivacyBudget, PrivacyUnit};
+use proto::{DataSetId, Nonce};
+
+/// δ of the budget.
+pub const DELTA: f64 = 1e-6;
+
+/// The account of a job of the data set, whose batches are in any order.
+pub fn account() -> BudgetedAccount {
+    BudgetedAccount {
+        data_set: DataSetId::new("mails").unwrap(),
+        unit: PrivacyUnit::User,
+        neighbouring: NeighbouringRelation::ZeroOut,
+        sampling: String::new(),
+    }
+}
+
+/// Begins a ledger whose data set has this budget.
+pub fn begun(path: &Path, epsilon: f64) -> Ledger {
+    Ledger::init(path, Nonce::from_bytes([1; 32])).unwrap();
+    let ledger = Ledger::open(path).unwrap();
+    let BudgetedAccount { data_set, unit, neighbouring, .. } = account();
+    let budget = PrivacyBudget::new(epsilon, DELTA).unwrap();
+    ledger.create_data_set(&DataSetRecord { data_set, unit, neighbouring, budget }).unwrap();
+    ledger
+}
