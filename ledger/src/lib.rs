@@ -129,8 +129,9 @@ impl Ledger {
 
     /// Opens the ledger at `path`.
     ///
-    /// Before anything is written, a copy in memory is checked: the store's own checksums, then every job's chain of
-    /// events, then all records against what the chains say. A file that fails is refused and left as it is.
+    /// Before anything is written to it, the file is checked: the store's own checksums, then every job's chain of events,
+    /// then all records against what the chains say. What the check repairs for trial stays in memory, and a file that fails
+    /// is refused and left as it is. Memory stays below 256 MiB, however large the file.
     ///
     /// # Errors
     /// [`LedgerError::Missing`] where there is no file: none is begun in silence. [`LedgerError::Locked`],

@@ -1,5 +1,7 @@
 //! The events of a job. Its chain of events determines all that the ledger knows of it.
 
+use std::borrow::Cow;
+
 use proto::{Commitment, CommitmentKind, Nonce, hex_digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -137,9 +139,12 @@ impl Serialize for BoundRow {
 
 impl<'de> Deserialize<'de> for BoundRow {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (row, kind, text) = <(u64, CommitmentKind, String)>::deserialize(deserializer)?;
+        #[derive(Deserialize)]
+        struct Stored<'a>(u64, CommitmentKind, #[serde(borrow)] Cow<'a, str>);
+
+        let Stored(row, kind, text) = Stored::deserialize(deserializer)?;
         let mut digest = [0; 32];
-        hex::decode_to_slice(&text, &mut digest)
+        hex::decode_to_slice(&*text, &mut digest)
             .map_err(|_| D::Error::custom("a digest is 64 hex digits"))?;
         Ok(Self { row, commitment: Commitment { kind, digest } })
     }

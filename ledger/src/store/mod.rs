@@ -8,6 +8,7 @@ pub mod backup;
 pub mod group_commit;
 pub mod height;
 pub mod open;
+pub mod overlay;
 pub mod recording;
 
 use std::{

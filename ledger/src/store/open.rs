@@ -1,8 +1,8 @@
 //! Opening a ledger: lock, check a copy, then open.
 //!
 //! redb repairs while it opens and while it checks, and a repair may drop the newest commit. On a damaged file that
-//! would lose bindings, and a second start would find a clean, shorter ledger. So the check runs on a copy in memory,
-//! under the lock; the file itself is opened only when the copy was whole.
+//! would lose bindings, and a second start would find a clean, shorter ledger. So the check runs in front of the file,
+//! under the lock, with what it changes in memory; the file itself is opened only when it was whole.
 
 use std::{
     fmt::Display,
@@ -22,7 +22,7 @@ use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableError, back
 
 use crate::{LedgerError, chain::verify, tables};
 
-use super::{Store, backend::FileBackend, begin_durable, panic_text};
+use super::{Store, backend::FileBackend, begin_durable, overlay::Overlay, panic_text};
 
 /// Memory for cached pages, read and written. redb's default is 1 GiB, which a coordinator would fill after a few
 /// million rows.
@@ -61,8 +61,8 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     // The process that created it may have ended before the name was durable.
     sync_folder(folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
     let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
-    let copy = copied(length, |at, piece| file.read_exact_at(piece, at));
-    check_copy(copy.map_err(|error| io_error("reading it", error))?, path)?;
+    let behind = file.try_clone().map_err(|error| io_error("reading it", error))?;
+    check_copy(Overlay::new(length, move |at, piece| behind.read_exact_at(piece, at)), path)?;
     let db = open_checked(file, path)?;
     create_missing_tables(&db).map_err(|error| LedgerError::Io {
         path: path.to_owned(),
@@ -156,8 +156,8 @@ pub fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> i
     Ok(copy)
 }
 
-/// Checks the store's checksums and format, then every chain and the records against it.
-pub fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<(), LedgerError> {
+/// Checks the checksums and format of a copy, which it may repair, then every chain and the records against it.
+pub fn check_copy(copy: impl StorageBackend, path: &Path) -> Result<(), LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
         return Err(damaged("the file is empty".to_owned()));
