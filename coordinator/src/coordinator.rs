@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use checkpoint_store::CheckpointStore;
 use client::Connections;
-use ledger::{JobRecord, JobState, Ledger, LedgerError};
+use ledger::{AnchorTrouble, JobRecord, JobState, Ledger, LedgerError};
 use node::admission::Budget;
 use plan::Plan;
 use proto::CheckpointRecord;
@@ -160,7 +160,17 @@ impl Coordinator {
 
     /// Locks the state in memory. Never hold the lock over an await.
     pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
-        self.state.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut cluster = self.state.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        // A ledger may be found to be a copy at any time.
+        if cluster.copied.is_none() {
+            cluster.copied = self.state.ledger.copied().map(Into::into);
+        }
+        cluster
+    }
+
+    /// Returns why the ledger's anchor in the checkpoint store is not renewed; `None` where it is, or needs not be.
+    pub fn anchor_trouble(&self) -> Option<AnchorTrouble> {
+        self.state.ledger.anchor_trouble()
     }
 
     /// Runs one call of the ledger on a blocking thread.
@@ -174,6 +184,11 @@ impl Coordinator {
     /// Waits for the right to change shards or states of jobs. Hold it until ledger and memory agree.
     pub async fn lock_changes(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.state.changes.lock().await
+    }
+
+    /// Looks whether the anchor beside the ledger was replaced.
+    pub fn look_at_anchor(&self) {
+        self.state.ledger.look_at_anchor();
     }
 
     /// Starts a pass of placement soon.
@@ -206,9 +221,9 @@ impl Coordinator {
         &self.release_authority
     }
 
-    /// Returns the checkpoint store; `None` if checkpoints are turned off.
+    /// Returns the checkpoint store; `None` if checkpoints are turned off, and once the ledger is known to be a copy.
     pub fn checkpoint_store(&self) -> Option<&CheckpointStore> {
-        self.checkpoints.store.as_ref()
+        self.checkpoints.store.as_ref().filter(|_| self.state.ledger.copied().is_none())
     }
 
     /// Returns the checkpoint store's URL; empty if checkpoints are turned off.
@@ -261,15 +276,17 @@ impl Coordinator {
 
 fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
     let bound = ledger.binding_summary(&record.job, record.branch)?;
+    // Those of a copy that was not adopted are in doubt as long as it is open, and all alike.
+    let adopted = if ledger.copied().is_some() { None } else { ledger.doubt(&record.job)? };
     if record.state == JobState::Destroyed {
-        return Ok(JobView { bound, ..JobView::new(record, Vec::new(), None) });
+        return Ok(JobView { bound, adopted, ..JobView::new(record, Vec::new(), None) });
     }
     let plan = Plan::from_toml_str(&record.plan_toml)
         .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
     let summary = PlanSummary::new(&plan, record.dimension)?;
     let shards = ledger.shards(&record.job)?;
     let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
-    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, summary) })
+    Ok(JobView { bound, adopted, checkpoints, ..JobView::new(record, shards, summary) })
 }
 
 fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {

@@ -5,11 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use ledger::Ledger;
+use ledger::{Ledger, LedgerError};
 use proto::Nonce;
 
 /// The file that names the ledger in etcd that this data folder belongs to.
 const ETCD_LEDGER: &str = "etcd-ledger";
+
+/// The file with what this data folder has seen of that ledger.
+#[cfg(feature = "etcd")]
+const ETCD_LEDGER_SEEN: &str = "etcd-ledger.seen";
 
 /// Creates the data folder, which only this user may read: it says which row was bound to what.
 pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
@@ -22,10 +26,16 @@ pub fn ledger_file(folder: &Path) -> PathBuf {
     folder.join("ledger.redb")
 }
 
+/// Returns the file with what a data folder has seen of its ledger in etcd.
+#[cfg(feature = "etcd")]
+pub fn seen_file(folder: &Path) -> PathBuf {
+    folder.join(ETCD_LEDGER_SEEN)
+}
+
 /// Begins a ledger in a coordinator's data folder, which is created, and returns the ledger's id.
 ///
 /// # Errors
-/// There is a ledger, or the folder belongs to a ledger in etcd.
+/// There is a ledger, or an anchor or a checkpoint of an earlier one, or the folder belongs to a ledger in etcd.
 pub fn init_ledger(folder: &Path) -> anyhow::Result<Nonce> {
     create_data_dir(folder)?;
     let other = folder.join(ETCD_LEDGER);
@@ -34,9 +44,23 @@ pub fn init_ledger(folder: &Path) -> anyhow::Result<Nonce> {
         "{} says that this data folder belongs to a ledger in etcd; allowed: another folder, or the coordinator's --store",
         other.display()
     );
+    let path = ledger_file(folder);
+    if let Some(trace) = checkpoint_of_earlier(folder)?.filter(|_| !path.exists()) {
+        return Err(LedgerError::Lost { path, trace }.into());
+    }
     let id = node::process::rng::nonce()?;
-    Ledger::init(&ledger_file(folder), id)?;
+    Ledger::init(&path, id)?;
     Ok(id)
+}
+
+/// Returns what an earlier ledger left where its checkpoints are by default.
+fn checkpoint_of_earlier(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let checkpoints = folder.join("checkpoints");
+    let entries = match std::fs::read_dir(&checkpoints) {
+        Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        entries => entries.with_context(|| checkpoints.display().to_string())?,
+    };
+    Ok(entries.flatten().next().map(|entry| entry.path()))
 }
 
 /// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known

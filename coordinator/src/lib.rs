@@ -8,6 +8,7 @@
 //! * `run`, `background`, `leadership`: start and end of the process, its tasks, and election among several
 //!   coordinators.
 //! * `config`, `defaults`, `renamed_settings`, `ledger_store`, `data_dir`: settings, and where the ledger is.
+//! * `anchor_keeper`, `anchor_place`: the ledger's anchor in the checkpoint store, which copies of the ledger are found by.
 //! * `grpc`: the gRPC server; its handlers authorise a call and delegate to `service`.
 //! * `service`, `proxy`: jobs, branches, bindings, routing, resharding, workers, and fetches through the coordinator.
 //! * `release`: binds rows and signs release grants.
@@ -20,6 +21,8 @@
 
 #![deny(missing_docs)]
 
+mod anchor_keeper;
+mod anchor_place;
 mod background;
 mod blocking;
 mod budget_meter;

@@ -25,7 +25,10 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
-use crate::background::{DRAIN_DEADLINE, outcome, spawn_background, spawn_health_monitor, spawn_metering};
+use crate::anchor_keeper::AnchorKeeper;
+use crate::background::{
+    DRAIN_DEADLINE, outcome, spawn_anchor_keeper, spawn_background, spawn_health_monitor, spawn_metering,
+};
 use crate::blocking::FatalStop;
 use crate::cluster::JobView;
 use crate::config::CoordinatorConfig;
@@ -65,9 +68,11 @@ async fn run_to_end(
     let shutdown = shutdown.child_token();
     let stop = FatalStop::new(shutdown.clone());
     let opening = stop.clone();
-    let coordinator = node::process::blocking::run(move || {
-        Coordinator::open(open_ledger(&settings.data_dir)?, settings, connections, opening)
-    });
+    let folder = settings.data_dir.clone();
+    let ledger = node::process::blocking::run(move || open_ledger(&folder)).await?.context("opening")?;
+    let anchor = AnchorKeeper::begin(&ledger, &settings, &shutdown).await.context("checkpoint_url")?;
+    let coordinator =
+        node::process::blocking::run(move || Coordinator::open(ledger, settings, connections, opening));
     let coordinator = Arc::new(coordinator.await.context("opening")??);
     gauge!(EPOCH).set(coordinator.epoch() as f64);
     let address = listener.endpoint(security.credentials.is_some())?;
@@ -82,6 +87,9 @@ async fn run_to_end(
     spawn_background(&coordinator, &tasks, &shutdown);
     spawn_metering(&coordinator, &tasks, &shutdown);
     spawn_health_monitor(&coordinator, security.credentials.clone(), &tasks, &shutdown);
+    if let Some(anchor) = anchor {
+        spawn_anchor_keeper(anchor, &coordinator, &tasks, &shutdown);
+    }
 
     readiness.set_ready();
     if let Some(path) = &ready_file {

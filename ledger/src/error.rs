@@ -59,6 +59,16 @@ pub enum LedgerError {
     /// A new ledger was to be begun where one exists.
     #[error("{} exists already: a ledger is begun once. Start on it as it is, or name another place", path.display())]
     Begun { path: PathBuf },
+    /// A new ledger was to be begun where an earlier one is gone. Nothing was begun.
+    #[error(
+        "{} is missing, and {} is of an earlier ledger, which knew what was released: restore the ledger from a copy that is not \
+         older than the last released row, or take an empty folder. Only where no row of that ledger was ever used, move {} \
+         away, and begin a new one with `rustle ledger init`",
+        path.display(),
+        trace.display(),
+        trace.display()
+    )]
+    Lost { path: PathBuf, trace: PathBuf },
     /// The file is a copy, or an older copy was put in its place. Nothing was changed.
     #[error(
         "ledger {} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds nothing. \
@@ -68,6 +78,13 @@ pub enum LedgerError {
         path.display()
     )]
     Copied { path: PathBuf, found: String, witness: String },
+    /// The ledger's anchor in the checkpoint store was not renewed in time: another process may have taken a copy up. Nothing
+    /// was done; the same call succeeds once the store answers.
+    #[error(
+        "nothing is bound until the ledger's anchor in the checkpoint store {store} is renewed, since a copy of the ledger may \
+         be in use meanwhile: {reason}"
+    )]
+    Unanchored { store: String, reason: String },
     /// Another process has the file open.
     #[error("ledger {} is held by another process; one coordinator at a time may open it", path.display())]
     Locked { path: PathBuf },
@@ -151,8 +168,12 @@ impl From<LedgerError> for ServiceError {
             // The ledger does not know who leads.
             LedgerError::NotLeader { .. } => Self::NotLeader { leader: String::new() },
             error @ LedgerError::Unreachable { .. } => Self::Unavailable { what: error.to_string() },
+            LedgerError::Unanchored { store, reason } => Self::Unavailable {
+                what: format!("the ledger's anchor in the checkpoint store {store} ({reason})"),
+            },
             error @ (LedgerError::Missing { .. }
             | LedgerError::Begun { .. }
+            | LedgerError::Lost { .. }
             | LedgerError::Locked { .. }
             | LedgerError::Damaged { .. }
             | LedgerError::Format { .. }

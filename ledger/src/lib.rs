@@ -94,7 +94,7 @@ pub use chain::{
     data_set_event::DataSetEvent,
     event::{BoundRow, Event},
 };
-pub use copies::AnchorPlace;
+pub use copies::{AnchorPlace, AnchorTrouble, Draws, StoreAnchor, StoreLease};
 pub use data_set::{Charge, ChargeState, ChargedJob, DataSetRecord, DataSetState, Recharge, Reservation};
 pub use error::LedgerError;
 pub use record::{BindOutcome, BindingSummary, Created, JobRecord, JobState, ShardRecord};
@@ -122,7 +122,8 @@ impl Ledger {
     /// Begins a new ledger at `path`, with a random `id`. It is there, whole and durable, when this returns.
     ///
     /// # Errors
-    /// [`LedgerError::Begun`] where there is a file, which is left as it is; [`LedgerError::Io`].
+    /// [`LedgerError::Begun`] where there is a file, which is left as it is; [`LedgerError::Lost`] where there is none, and an anchor
+    /// of an earlier one; [`LedgerError::Io`].
     pub fn init(path: &Path, id: Nonce) -> Result<()> {
         open::init(path, id)
     }

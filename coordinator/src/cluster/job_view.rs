@@ -29,6 +29,8 @@ pub struct JobView {
     pub summary: Option<PlanSummary>,
     /// The rows that the ledger has bound on the current branch.
     pub bound: BindingSummary,
+    /// What was assumed and what is in no account since the ledger was adopted; `None` where it was not while it had the job.
+    pub adopted: Option<String>,
     /// Bindings that were refused since this process started.
     pub refused: RefusedBindings,
     /// Checkpoints that workers may restore from, newest first.
@@ -101,6 +103,7 @@ impl JobView {
             hints: Vec::new(),
             summary: summary.into(),
             bound: BindingSummary::default(),
+            adopted: None,
             refused: RefusedBindings::default(),
             checkpoints: Vec::new(),
             last_checkpoint: None,

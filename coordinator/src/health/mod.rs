@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 pub use monitor::{Conditions, HealthMonitor};
 pub use problem::{Problem, Severity, wall_time};
-pub use problems::{problems_of_cluster, problems_of_machine};
+pub use problems::{not_renewed, problems_of_cluster, problems_of_machine};
 
 /// Returns whether no problem is critical.
 pub fn is_healthy(problems: &[Problem]) -> bool {

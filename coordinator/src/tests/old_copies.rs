@@ -93,3 +93,58 @@ async fn a_coordinator_on_a_copied_ledger_takes_no_epoch_and_no_worker_and_has_n
     assert!(report["epsilon"].is_number() && report["ledger_doubt"].is_string(), "{report}");
     assert_eq!((coordinator.epoch(), coordinator.ledger().coordinator_epoch().unwrap()), (epoch, epoch));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_whose_anchor_is_replaced_says_so_at_once_and_admits_no_worker() {
+    for by_change in [true, false] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("ledger.redb");
+        let ledger = ledger_in(&folder);
+        ledger.take_up(&AnchorPlace::of_ledger(&path), Nonce::from_bytes([9; 32])).unwrap();
+        let settings = Settings::in_folder(folder.path()).unwrap();
+        let stop = FatalStop::new(CancellationToken::new());
+        let coordinator = Coordinator::open(ledger, settings, Connections::new(), stop).unwrap();
+        coordinator.create_job(create(4096, 1)).await.unwrap();
+        let kinds = || coordinator.problems().iter().map(|problem| problem.kind).collect::<Vec<_>>();
+        coordinator.look_at_anchor();
+        assert!(!kinds().contains(&"ledger_copied"), "{:?}", kinds());
+        let mut names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let anchor = names.find(|path| path.to_string_lossy().contains(".anchor-")).unwrap();
+        std::fs::remove_file(anchor).unwrap();
+        if by_change {
+            coordinator.bind(bind(0..1, "x")).await.unwrap();
+        } else {
+            coordinator.look_at_anchor();
+        }
+        assert!(kinds().contains(&"ledger_copied"), "{:?}", kinds());
+        let refused = coordinator.register(registration("w", 1)).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), "ledger_copied");
+        assert!(coordinator.checkpoint_store().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adopted_job_says_so_beside_its_cost() {
+    for is_adopted in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let coordinator = open(&folder);
+        coordinator.create_job(create(4096, 1)).await.unwrap();
+        coordinator.bind(bind(0..2, "x")).await.unwrap();
+        drop(coordinator);
+        if is_adopted {
+            let place = AnchorPlace::of_ledger(&folder.path().join("ledger.redb"));
+            let ids = std::cell::Cell::new(10);
+            let nonce = || {
+                ids.set(ids.get() + 1);
+                Ok::<_, ledger::LedgerError>(Nonce::from_bytes([ids.get(); 32]))
+            };
+            release::adoption::adopt(&ledger_in(&folder), &place, nonce).unwrap();
+        }
+        let coordinator = open(&folder);
+        coordinator.meter_jobs().await;
+        let said = coordinator.status()["jobs"][0]["adopted"].clone();
+        assert_eq!(said.is_string(), is_adopted, "{said}");
+        let metrics = coordinator.job_metrics();
+        assert_eq!(metrics.contains("rustle_job_adopted{training_job=\"job\"} 1\n"), is_adopted, "{metrics}");
+    }
+}

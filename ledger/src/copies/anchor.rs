@@ -102,6 +102,26 @@ pub fn anchor_path(beside: &Path, ledger: &Nonce) -> PathBuf {
     beside.with_file_name(name)
 }
 
+/// Returns an anchor of another ledger that was in this file or, where the file has the name of a run's ledger, one beside the
+/// run's key: that ledger knew what was released.
+pub fn anchor_of_earlier(ledger: &Path) -> io::Result<Option<PathBuf>> {
+    let name = ledger.file_name().unwrap_or_default().to_string_lossy();
+    let is_of_run = name == "ledger.redb";
+    let entries = match fs::read_dir(folder_of(ledger)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let found = entry.file_name();
+        let Some((of, _)) = found.to_str().and_then(|found| found.split_once(".anchor-")) else { continue };
+        if of == name || (is_of_run && of == "job.key") {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns whether an anchor can't be written because its folder is not to be written to.
 pub fn is_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)

@@ -27,7 +27,7 @@ struct UnboundRows {
 
 /// An adoption of the ledger, as the chain of a job has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Adoption {
+pub struct Adoption {
     /// The id that the ledger has from then on.
     ledger: Nonce,
     /// None where all rows of the job were bound, or the job had ended. Several where an adoption was interrupted and
@@ -44,7 +44,7 @@ struct Adoptions {
 }
 
 /// Reads the adoptions from a job's chain, where the ledger was adopted.
-fn adoptions_in(
+pub fn adoptions_in(
     identity: &impl ReadableTable<&'static str, [u8; 32]>,
     entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
     job: &JobId,

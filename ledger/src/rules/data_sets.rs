@@ -11,12 +11,14 @@ use crate::{
     error::Fail,
     store::Outcome,
     tables::{
-        self, CHARGES, CURSORS, DATA_SETS, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS,
+        self, CHARGES, CURSORS, DATA_SETS, ENTRIES, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS,
         branch_cursor::rows_bound,
         data_sets_table::{charge_of, existing, find},
         jobs_table,
     },
 };
+
+use super::adoptions::adoptions_in;
 
 impl Ledger {
     /// Records a data set. The same definition again is no error.
@@ -94,6 +96,8 @@ impl Ledger {
 fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec<ChargedJob>, Fail> {
     let jobs = transaction.open_table(JOBS)?;
     let cursors = transaction.open_table(CURSORS)?;
+    let identity = transaction.open_table(IDENTITY)?;
+    let entries = transaction.open_table(ENTRIES)?;
     let mut charged = Vec::new();
     for entry in transaction.open_table(CHARGES)?.iter()? {
         let (job, bytes) = entry?;
@@ -105,7 +109,8 @@ fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec
         let record = jobs_table::existing(&jobs, &job)?;
         let bound = rows_bound(&cursors, &job)?;
         let JobRecord { state, branch, .. } = record;
-        charged.push(ChargedJob { job, charge, state, branch, rows_bound: bound });
+        let is_adopted = !adoptions_in(&identity, &entries, &job)?.is_empty();
+        charged.push(ChargedJob { job, charge, state, branch, rows_bound: bound, is_adopted });
     }
     Ok(charged)
 }

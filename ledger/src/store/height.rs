@@ -24,8 +24,8 @@ pub struct Height {
 }
 
 impl Height {
-    /// Opens the anchor at `path`, whose ledger has `entries`. `on_replaced` is called at every change once the file has lost
-    /// its name: another copy of the ledger has an anchor of its own there.
+    /// Opens the anchor at `path`, whose ledger has `entries`. `on_replaced` is called at every change and every look once the file has
+    /// lost its name: another copy of the ledger has an anchor of its own there.
     pub fn open(
         path: &Path,
         entries: u64,
@@ -42,6 +42,11 @@ impl Height {
         // What can't be written proves nothing later; the change itself is in the ledger.
         let _ = self.anchor.write_all_at(digits(*entries).as_bytes(), DIGITS_AT);
         drop(entries);
+        self.look();
+    }
+
+    /// Calls `on_replaced` where the file has lost its name.
+    pub fn look(&self) {
         if self.anchor.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
             (self.on_replaced)();
         }

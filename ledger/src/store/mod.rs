@@ -88,6 +88,13 @@ impl Store {
         let _ = self.height.set(height);
     }
 
+    /// Looks whether the anchor with the height has been replaced.
+    pub fn look_at_anchor(&self) {
+        if let Some(height) = self.height.get() {
+            height.look();
+        }
+    }
+
     /// Runs a transaction that reads.
     pub fn read<T>(&self, body: impl FnOnce(&ReadTransaction) -> Result<T, Fail>) -> Result<T, LedgerError> {
         self.guarded(|| {

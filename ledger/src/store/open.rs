@@ -20,7 +20,7 @@ use durable_io::{
 use proto::Nonce;
 use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableError, backends::InMemoryBackend};
 
-use crate::{LedgerError, chain::verify, tables};
+use crate::{LedgerError, chain::verify, copies::anchor_of_earlier, tables};
 
 use super::{Store, backend::FileBackend, begin_durable, overlay::Overlay, panic_text};
 
@@ -73,9 +73,19 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
 
 /// Begins a ledger, as [`crate::Ledger::init`] describes.
 pub fn init(path: &Path, id: Nonce) -> Result<(), LedgerError> {
+    let io_error = |doing: &str, error: io::Error| LedgerError::Io {
+        path: path.to_owned(),
+        reason: format!("{doing}: {error}"),
+    };
+    let earlier = anchor_of_earlier(path).map_err(|error| io_error("looking for anchors", error))?;
+    // Looked for last: another process that begins it at the same time writes its anchor after it.
+    let exists = path.try_exists().map_err(|error| io_error("looking for it", error))?;
+    if let Some(trace) = earlier.filter(|_| !exists) {
+        return Err(LedgerError::Lost { path: path.to_owned(), trace });
+    }
     create(path, id).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists if path.exists() => LedgerError::Begun { path: path.to_owned() },
-        _ => LedgerError::Io { path: path.to_owned(), reason: format!("beginning it: {error}") },
+        _ => io_error("beginning it", error),
     })
 }
 

@@ -17,6 +17,7 @@ mod formats;
 mod jobs;
 mod memory;
 mod parts;
+mod seen;
 mod shards;
 
 use ledger::Ledger;

@@ -20,7 +20,7 @@ pub enum LedgerCommand {
     /// Begin a new ledger, once, before the first start of a coordinator or of an MPI launch
     ///
     /// No coordinator begins one by itself: where a ledger is lost, an empty one would know nothing of what was
-    /// released. An existing ledger is never replaced.
+    /// released. An existing ledger is never replaced, and none is begun beside an anchor or a checkpoint of an earlier one.
     Init(LedgerPlace),
     /// Let a copy of a ledger, or an older copy in its place, go on as a ledger of its own
     ///
