@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use checkpoint_store::CheckpointStore;
 use client::Connections;
-use ledger::{AnchorTrouble, JobRecord, JobState, Ledger, LedgerError};
+use ledger::{AnchorTrouble, JobRecord, JobState, Ledger, LedgerError, Principal};
 use node::admission::Budget;
 use plan::Plan;
 use proto::CheckpointRecord;
@@ -117,7 +117,7 @@ impl Coordinator {
             cluster.restore_job(read_job(&ledger, record)?, now);
         }
         let state = State {
-            ledger,
+            ledger: ledger.acting_as(Principal::coordinator()),
             stop,
             cluster: Mutex::new(cluster),
             changes: tokio::sync::Mutex::new(()),
@@ -173,12 +173,18 @@ impl Coordinator {
         self.state.ledger.anchor_trouble()
     }
 
-    /// Runs one call of the ledger on a blocking thread.
+    /// Runs one call of the ledger on a blocking thread, as the caller that this task acts for, or the coordinator itself.
     pub async fn with_ledger<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T> {
-        with_ledger(&self.state.ledger, &self.state.stop, call).await
+        match node::auth::caller() {
+            Some(caller) => {
+                let ledger = self.state.ledger.acting_as(Principal::new(caller.as_str()));
+                with_ledger(&ledger, &self.state.stop, call).await
+            }
+            None => with_ledger(&self.state.ledger, &self.state.stop, call).await,
+        }
     }
 
     /// Waits for the right to change shards or states of jobs. Hold it until ledger and memory agree.

@@ -11,7 +11,7 @@ mod workers;
 
 use metrics::counter;
 use node::admission::{ErrorMapping, in_flight};
-use node::auth::Refusal;
+use node::auth::{Refusal, carry_caller};
 use node::net::leader_channel::LEADER_HEADER;
 use node::telemetry::trace_context::carry;
 use proto::{Result, ServiceError};
@@ -40,7 +40,7 @@ async fn run_detached<T: Send + 'static>(
         let _held = held;
         change.await
     };
-    let ended = tokio::spawn(carry(whole)).await;
+    let ended = tokio::spawn(carry(carry_caller(whole))).await;
     answer(ended.unwrap_or_else(|panicked| Err(ServiceError::internal(panicked))))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use client::{Route, Routing};
 use metrics::{counter, histogram};
 use node::admission::in_flight;
+use node::auth::carry_caller;
 use node::process::runtime::spawn;
 use proto::model::Bind;
 use proto::{CoordinateRange, JobId, ReleasedRows, Result, ServiceError};
@@ -51,7 +52,7 @@ impl Coordinator {
             let _call = call;
             coordinator.bind(bind).await
         };
-        spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
+        spawn(carry_caller(bound).in_current_span()).await.map_err(ServiceError::internal)?
     }
 
     async fn try_to_bind(&self, bind: Bind) -> Result<ReleasedRows> {

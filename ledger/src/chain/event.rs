@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{JobRecord, JobState, ShardRecord};
 
-/// A durable event in the life of a job. Its JSON is what is stored, hashed and exported, and never changes.
+/// A durable event in the life of a job. Its JSON, behind who and when ([`Stamp`](crate::Stamp)), is what is stored, hashed and
+/// exported, and never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {

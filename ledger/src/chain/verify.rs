@@ -19,7 +19,12 @@ use crate::{
     },
 };
 
-use super::{data_set_event::ReplayedDataSet, data_sets, replay::ReplayedJob};
+use super::{
+    data_set_event::ReplayedDataSet,
+    data_sets,
+    replay::ReplayedJob,
+    stamp::{self, Stamp},
+};
 
 /// Checks that the file has this build's format.
 pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
@@ -27,11 +32,11 @@ pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
         Ok(db.begin_read()?.open_table(META)?.get(META_FORMAT)?.map(|value| value.value()))
     };
     match read().map_err(|error| damaged(path, error.to_string()))? {
-        Some(tables::FORMAT..=tables::FORMAT_WITH_ADOPTION) => Ok(()),
+        Some(tables::FORMAT) => Ok(()),
         found => Err(LedgerError::Format {
             path: path.to_owned(),
             found: found.unwrap_or(0),
-            supported: tables::FORMAT_WITH_ADOPTION,
+            supported: tables::FORMAT,
         }),
     }
 }
@@ -67,20 +72,22 @@ fn check_all(db: &Database) -> Result<(), Fail> {
 
 /// What the chains say, by name.
 #[derive(Default)]
-struct Replayed {
+pub struct Replayed {
     jobs: BTreeMap<String, ReplayedJob>,
     data_sets: BTreeMap<String, ReplayedDataSet>,
 }
 
 impl Replayed {
-    /// Applies the next event of a chain.
-    fn apply(&mut self, chain: &str, event: &[u8]) -> Result<(), Fail> {
+    /// Applies the next entry of a chain.
+    pub fn apply(&mut self, chain: &str, entry: &[u8]) -> Result<(), Fail> {
+        // Who made it and when changes nothing.
+        let event = stamp::event_of(Stamp::split_stored(entry)?.1);
         let applied = match data_sets::data_set_of(chain) {
             Some(name) => {
                 let data_set = self.data_sets.entry(name.to_owned()).or_default();
-                data_set.apply(name, tables::decode(event)?)
+                data_set.apply(name, tables::decode(&event)?)
             }
-            None => self.jobs.entry(chain.to_owned()).or_default().apply(chain, tables::decode(event)?),
+            None => self.jobs.entry(chain.to_owned()).or_default().apply(chain, tables::decode(&event)?),
         };
         applied.map_err(|what| Fail::Record(what.to_owned()))
     }

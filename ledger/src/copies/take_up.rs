@@ -14,7 +14,6 @@ use crate::{
     chain::event::Event,
     error::Fail,
     record::{JobRecord, JobState},
-    rules::format,
     store::{Outcome, height::Height},
     tables::{self, HEADS, IDENTITY, JOBS},
 };
@@ -195,7 +194,6 @@ impl Ledger {
             for record in jobs.iter().filter(|record| record.state != JobState::Destroyed) {
                 chain::append(transaction, &record.job, &Event::Adopted { ledger: id })?;
             }
-            format::raise(transaction, tables::FORMAT_WITH_ADOPTION)?;
             Ok(Outcome::Commit(()))
         })?;
         crash_point("ledger::adopt::known");

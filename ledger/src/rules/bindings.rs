@@ -11,7 +11,10 @@ use redb::ReadableTable;
 
 use crate::{
     BindOutcome, BindingSummary, JobRecord, JobState, Ledger, LedgerError, Result, chain,
-    chain::event::{BoundRow, Event},
+    chain::{
+        event::{BoundRow, Event},
+        stamp::Principal,
+    },
     error::Fail,
     store::{Outcome, recording::RecordingTransaction},
     tables::{BINDINGS, CURSORS, JOBS, branch_cursor::cursor_of, jobs_table},
@@ -41,7 +44,8 @@ impl Ledger {
         rows: RowRange,
         commitments: &[Commitment],
     ) -> Result<BindOutcome> {
-        let request = Request { job: job.clone(), branch, rows, commitments: commitments.into() };
+        let by = self.store.principal().clone();
+        let request = Request { job: job.clone(), branch, rows, commitments: commitments.into(), by };
         request.check()?;
         self.copies.check()?;
         let bound = self.bind_checked(request);
@@ -111,6 +115,8 @@ pub struct Request {
     branch: u64,
     rows: RowRange,
     commitments: Box<[Commitment]>,
+    /// Who calls: one transaction commits the calls of several.
+    by: Principal,
 }
 
 /// The branch whose Z a row has, and the row to bind.
@@ -134,7 +140,7 @@ fn bind_one(transaction: &RecordingTransaction<'_>, request: &Request) -> Result
         }
         cursors.insert((job, branch), cursor.to_stored())?;
         let rows = rows.iter().map(|(_, bound)| *bound).collect();
-        chain::append(transaction, &request.job, &Event::Bound { branch, rows })?;
+        chain::append_by(transaction, &request.job, &request.by, &Event::Bound { branch, rows })?;
     }
     Ok(BindOutcome { newly: unbound.len() as u64 })
 }

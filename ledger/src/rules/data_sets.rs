@@ -3,7 +3,7 @@
 use proto::{DataSetId, JobId, model::PrivacyBudget};
 use redb::{ReadTransaction, ReadableTable};
 
-use super::{charges, format, sweep_runs};
+use super::{charges, sweep_runs};
 use crate::{
     Created, Head, JobRecord, Ledger, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
@@ -11,7 +11,7 @@ use crate::{
     error::Fail,
     store::Outcome,
     tables::{
-        self, CHARGES, CURSORS, DATA_SETS, ENTRIES, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS,
+        self, CHARGES, CURSORS, DATA_SETS, ENTRIES, HEADS, IDENTITY, JOBS,
         branch_cursor::rows_bound,
         data_sets_table::{charge_of, existing, find},
         jobs_table,
@@ -34,7 +34,6 @@ impl Ledger {
             }
             self.copies.check()?;
             data_sets.insert(record.data_set.as_str(), tables::encode(record)?.as_slice())?;
-            format::raise(transaction, FORMAT_WITH_DATA_SETS)?;
             let DataSetRecord { unit, neighbouring, budget, .. } = *record;
             let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
             let event = DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget };

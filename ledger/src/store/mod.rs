@@ -1,6 +1,7 @@
 //! Transactions on the ledger's tables. One rule holds for all callers: a change is reported as done once its backend
 //! has made it durable, and where that can't be known the store stops until it is opened again.
 
+pub mod acting;
 #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
 // a file can't lose its leader, and needs no list of changes
 pub mod backend;
@@ -24,7 +25,7 @@ use std::{
 use durable_io::fail_point;
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
 
-use crate::{LedgerError, error::Fail};
+use crate::{LedgerError, chain::stamp::Stamp, error::Fail};
 use backend::{Backend, CommitError};
 use height::Height;
 use recording::RecordingTransaction;
@@ -104,16 +105,17 @@ impl Store {
     }
 
     /// Runs a transaction that writes, and returns once it is durable. `what` names the change in the fail points
-    /// around it.
+    /// around it, and `stamp` says who makes it and when.
     pub fn write<T>(
         &self,
         #[cfg_attr(not(feature = "failpoints"), allow(unused_variables))] what: &'static str,
+        stamp: Stamp,
         body: impl FnOnce(&RecordingTransaction<'_>) -> Result<Outcome<T>, Fail>,
     ) -> Result<T, LedgerError> {
         self.guarded(|| {
             fail_point!("ledger::{what}::begin", self.stop("a fail point".to_owned()));
             let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
-            let writing = RecordingTransaction::new(&transaction, self.backend.wants_changes());
+            let writing = RecordingTransaction::new(&transaction, stamp, self.backend.wants_changes());
             match body(&writing) {
                 Ok(Outcome::Commit(value)) => {
                     let entries = writing.entries();

@@ -18,7 +18,7 @@ use durable_io::{
     crash_point, create_private_file, create_private_folder, folder_of, make_private, sync_folder,
 };
 use proto::Nonce;
-use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableError, backends::InMemoryBackend};
+use redb::{Builder, Database, StorageBackend, backends::InMemoryBackend};
 
 use crate::{LedgerError, chain::verify, copies::anchor_of_earlier, tables};
 
@@ -64,10 +64,6 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     let behind = file.try_clone().map_err(|error| io_error("reading it", error))?;
     check_copy(Overlay::new(length, move |at, piece| behind.read_exact_at(piece, at)), path)?;
     let db = open_checked(file, path)?;
-    create_missing_tables(&db).map_err(|error| LedgerError::Io {
-        path: path.to_owned(),
-        reason: format!("adding tables that an older build did not have: {error}"),
-    })?;
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
@@ -125,18 +121,6 @@ pub fn create_tables(db: &Database, id: Nonce) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// Creates the tables that a ledger of an older build lacks; writes nothing where there are none.
-fn create_missing_tables(db: &Database) -> Result<(), redb::Error> {
-    match db.begin_read()?.open_table(tables::SWEEPS) {
-        Ok(_) => return Ok(()),
-        Err(TableError::TableDoesNotExist(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let transaction = begin_durable(db)?;
-    tables::create_all(&transaction)?;
-    Ok(transaction.commit()?)
-}
-
 /// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger with the id
 /// `new`: where that stops half way, the store must be emptied again, as the draft of a file is.
 pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Store, LedgerError> {
@@ -148,8 +132,9 @@ pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Sto
         check_copy(copy.map_err(|error| failed(&error))?, path)?;
     }
     let db = caught(|| builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
-    let created = if is_new { create_tables(&db, new) } else { create_missing_tables(&db) };
-    created.map_err(|error| failed(&error))?;
+    if is_new {
+        create_tables(&db, new).map_err(|error| failed(&error))?;
+    }
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
@@ -166,8 +151,35 @@ pub fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> i
     Ok(copy)
 }
 
+/// Opens the file at `path` for reading, and checks the store's checksums and format: nothing is written to it.
+pub fn read(path: &Path) -> Result<Database, LedgerError> {
+    let io_error = |doing: &str, error: io::Error| LedgerError::Io {
+        path: path.to_owned(),
+        reason: format!("{doing}: {error}"),
+    };
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => LedgerError::Missing { path: path.to_owned() },
+        _ => io_error("opening it", error),
+    })?;
+    // Its owner writes while it has the file open.
+    match file.try_lock_shared() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => return Err(io_error("locking it", error)),
+    }
+    let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
+    // It keeps the file, and so the lock.
+    sound_copy(Overlay::new(length, move |at, piece| file.read_exact_at(piece, at)), path)
+}
+
 /// Checks the checksums and format of a copy, which it may repair, then every chain and the records against it.
 pub fn check_copy(copy: impl StorageBackend, path: &Path) -> Result<(), LedgerError> {
+    let db = sound_copy(copy, path)?;
+    without_panic(db, path, |db| verify::verify(db, path)).map(drop)
+}
+
+/// Opens a copy whose checksums and format are right.
+fn sound_copy(copy: impl StorageBackend, path: &Path) -> Result<Database, LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
         return Err(damaged("the file is empty".to_owned()));
@@ -182,16 +194,21 @@ pub fn check_copy(copy: impl StorageBackend, path: &Path) -> Result<(), LedgerEr
             return Err(damaged(reason));
         }
     }
-    let check = || {
-        verify::check_format(&db, path)?;
-        create_missing_tables(&db).map_err(|error| damaged(error.to_string()))?;
-        verify::verify(&db, path)
-    };
-    match catch_unwind(AssertUnwindSafe(check)) {
-        Ok(checked) => checked,
+    without_panic(db, path, |db| verify::check_format(db, path))
+}
+
+/// Runs a check of a copy, and returns the copy. A panic of the store is damage like any other.
+fn without_panic(
+    db: Database,
+    path: &Path,
+    check: impl FnOnce(&Database) -> Result<(), LedgerError>,
+) -> Result<Database, LedgerError> {
+    match catch_unwind(AssertUnwindSafe(|| check(&db))) {
+        Ok(checked) => checked.map(|()| db),
         Err(panic) => {
+            // Closing a store that has just failed may panic again.
             std::mem::forget(db);
-            Err(damaged(panic_text(&*panic)))
+            Err(LedgerError::Damaged { path: path.to_owned(), reason: panic_text(&*panic) })
         }
     }
 }

@@ -11,19 +11,25 @@ use redb::{
     TableError, TableHandle, TableStats, WriteTransaction,
 };
 
-use crate::wire::{change::Change, json_codec::Field};
+use crate::{
+    chain::stamp::Stamp,
+    wire::{change::Change, json_codec::Field},
+};
 
 /// A write transaction that records its changes.
 pub struct RecordingTransaction<'d> {
     transaction: &'d WriteTransaction,
+    /// Who makes the changes, and when.
+    stamp: Stamp,
     changes: Option<RefCell<Vec<Change>>>,
     entries: Cell<u64>,
 }
 
 impl<'d> RecordingTransaction<'d> {
     /// Wraps redb's transaction. Changes are recorded where `records_changes`.
-    pub fn new(transaction: &'d WriteTransaction, records_changes: bool) -> Self {
-        Self { transaction, changes: records_changes.then(RefCell::default), entries: Cell::new(0) }
+    pub fn new(transaction: &'d WriteTransaction, stamp: Stamp, records_changes: bool) -> Self {
+        let changes = records_changes.then(RefCell::default);
+        Self { transaction, stamp, changes, entries: Cell::new(0) }
     }
 
     /// Counts an entry that was added to a chain.
@@ -34,6 +40,11 @@ impl<'d> RecordingTransaction<'d> {
     /// Returns how many entries were added to chains.
     pub fn entries(&self) -> u64 {
         self.entries.get()
+    }
+
+    /// Returns who makes the changes, and when.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
     }
 
     /// Opens a table for writing.

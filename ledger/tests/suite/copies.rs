@@ -7,7 +7,6 @@ use std::{
 
 use ledger::{AnchorPlace, BindOutcome, Created, JobState, Ledger, LedgerError};
 use proto::{Commitment, Nonce, RowRange, model::OpenBranch};
-use redb::{Database, TableDefinition};
 
 use super::{id, job, two_shards};
 
@@ -281,19 +280,4 @@ fn an_opening_that_was_cut_short_raises_no_alarm() {
     // Neither of the two.
     announces(14, 10);
     assert_copied(&run.open("run", 15), "another opening");
-}
-
-#[test]
-fn a_file_of_an_adopted_ledger_has_a_format_of_its_own() {
-    let run = Run::new();
-    let format = || {
-        let db = Database::open(run.ledger("run")).unwrap();
-        let meta: TableDefinition<&str, u64> = TableDefinition::new("meta");
-        let transaction = redb::ReadableDatabase::begin_read(&db).unwrap();
-        transaction.open_table(meta).unwrap().get("format").unwrap().unwrap().value()
-    };
-    drop(run.open("run", 10));
-    assert_eq!(format(), 3);
-    Ledger::open(&run.ledger("run")).unwrap().take_over(&run.key("run"), ADOPTED, nonce(11)).unwrap();
-    assert_eq!(format(), 5);
 }

@@ -16,6 +16,7 @@ mod faults;
 mod formats;
 mod jobs;
 mod memory;
+mod offline;
 mod parts;
 mod seen;
 mod shards;
