@@ -111,6 +111,10 @@ class BudgetExceeded(RustleError):
     """The data set's budget does not hold the request. ``fields``: ``budget``, ``spent``, ``reserved``, ``asked``, ``total``, ``fits``."""
 
 
+class JobOver(RustleError):
+    """The job was finished or destroyed, and binds no further row."""
+
+
 class NotFound(RustleError, LookupError):
     """No job of that name."""
 
@@ -151,6 +155,10 @@ class BranchOpened(UserWarning):
     """A warning: a job that resumed has fresh noise for rows that it released already, which costs privacy."""
 
 
+class KeyIsLeft(UserWarning):
+    """A warning: a job was destroyed, and a key that makes its rows is left, which the session can't delete."""
+
+
 class Unchecked(UserWarning):
     """A warning: nothing checks a promise that the plan's privacy rests on."""
 
@@ -172,6 +180,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "forked": Forked,
     "grid_rows_are_integers": PlanError,
     "invalid_argument": InvalidArgument,
+    "job_state": JobOver,
     "key": AccessDenied,
     "layout": LayoutMismatch,
     "ledger_behind": LedgerBehind,

@@ -6,7 +6,7 @@ use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
+use crate::engine::{Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
 use crate::row_buffer::RowBuffer;
 use crate::session::Session;
@@ -102,6 +102,10 @@ impl Engine for PyEngine {
         let (branch, next_row) =
             Python::attach(|py| Ok::<_, Refused>(self.call(py, "rewind", (row,))?.extract()?))?;
         Ok(Position { branch, next_row })
+    }
+
+    fn finish(&self, _destroy_key: bool, _stop: Stop) -> Result<Ending> {
+        Err(Refused::invalid("finish", "of a session of mpi://", "of one of inproc:// or of a cluster"))
     }
 
     fn report(&self, _stop: Stop) -> Result<String> {

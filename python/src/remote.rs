@@ -10,7 +10,8 @@ use plan::grid::{Grid, GridPlan};
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
+use crate::ending;
+use crate::engine::{Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
 use crate::row_buffer::{RowBuffer, words};
 use crate::sink::{Out, Sink};
@@ -213,6 +214,17 @@ impl Engine for Remote {
         let jobs = self.client.jobs();
         let job = self.wait(stop, jobs.rewind(&self.job.name, row, branch))?;
         Ok(Position { branch: job.branch, next_row: row })
+    }
+
+    /// Destroying a job deletes its checkpoints; the files of the key are its operator's.
+    fn finish(&self, destroy_key: bool, stop: Stop) -> Result<Ending> {
+        let jobs = self.client.jobs();
+        if !destroy_key {
+            self.wait(stop, jobs.finish(&self.job.name))?;
+            return Ok(ending::of_finished(&self.job.name));
+        }
+        let destroyed = self.wait(stop, jobs.destroy(&self.job.name))?;
+        Ok(Ending { statement: destroyed.message, is_key_left: true })
     }
 
     fn report(&self, stop: Stop) -> Result<String> {
