@@ -58,6 +58,7 @@ mod privacy_curve;
 mod question;
 mod sections;
 mod statement;
+mod unit;
 
 pub use data_set::{Amount, ChargeLine, DataSetReport};
 pub use error::{ReportError, Result};
@@ -66,5 +67,6 @@ pub use grid_facts::GridFacts;
 pub use html::html;
 pub use job::{Job, SweepCharge};
 pub use markdown::markdown;
-pub use question::{Question, SamplingAssumption, Unit};
+pub use question::{Question, SamplingAssumption};
 pub use statement::{PlanParticipation, ReleasedSoFar, Statement};
+pub use unit::Unit;
