@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
-.PHONY: chaos ends failover slow-link mixed-builds fuzz asan miri mutants
+.PHONY: settings chaos ends failover slow-link mixed-builds fuzz asan miri mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -118,6 +118,10 @@ test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the Rust and Python tests at full size: hours, not minutes
 	@$(STAGE) nextest-long cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(slurm) | binary(etcd) | binary(on_etcd))'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
+
+settings: export COUNT ?= 1000
+settings: ## COUNT random settings (1000) over all accounts, from number FIRST of SEED, against enumerated outputs: every one with its time
+	cargo test --release --locked --package accounting --test random_settings -- --ignored --nocapture
 
 flood: export COUNT ?= 1000
 flood: export NEXTEST_PROFILE := flood

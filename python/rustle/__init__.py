@@ -16,6 +16,7 @@ from ._commitment import Commitment
 from ._connect import connect
 from ._data_set import DataSet
 from ._native import Plan
+from ._owners import Owners
 from ._planning import calibrate, epsilon, event, plan, report, suggest
 from ._rounds import Rounds
 from ._run_request import begin
@@ -33,6 +34,7 @@ __all__ = [
     "Batches",
     "Commitment",
     "DataSet",
+    "Owners",
     "Plan",
     "Rounds",
     "RustleError",

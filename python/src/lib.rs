@@ -69,7 +69,7 @@ mod _native {
     #[pymodule_export]
     use crate::py_engine::{refusal, session_over};
     #[pymodule_export]
-    use crate::sampling::{Batches, Rounds};
+    use crate::sampling::{Batches, Owners, Rounds};
     #[pymodule_export]
     use crate::search::{calibrate, optimise, suggest};
     #[pymodule_export]

@@ -59,6 +59,7 @@ mod privacy_curve;
 mod question;
 mod sections;
 mod statement;
+mod unit;
 
 pub use data_set::{Amount, ChargeLine, DataSetReport};
 pub use error::{ReportError, Result};
@@ -68,5 +69,6 @@ pub use html::html;
 pub use job::{Job, SweepCharge};
 pub use markdown::markdown;
 pub use opening::Opening;
-pub use question::{Question, SamplingAssumption, Unit};
+pub use question::{Question, SamplingAssumption};
 pub use statement::{PlanParticipation, ReleasedSoFar, Statement};
+pub use unit::Unit;
