@@ -111,6 +111,11 @@ class BudgetExceeded(RustleError):
     """The data set's budget does not hold the request. ``fields``: ``budget``, ``spent``, ``reserved``, ``asked``, ``total``, ``fits``."""
 
 
+class QuotaExceeded(RustleError):
+    """A quota of the job or of this caller is used up, and nothing was written. ``fields``: ``what``, ``limit``, ``remedy``,
+    ``retry_after_ms``. A retry is safe where ``retry_safe`` says so, after that time."""
+
+
 class NotFound(RustleError, LookupError):
     """No job of that name."""
 
@@ -187,6 +192,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "permission_denied": AccessDenied,
     "plan": PlanError,
     "plan_digest_mismatch": PlanError,
+    "quota_exceeded": QuotaExceeded,
     "range_beyond_dimension": InvalidArgument,
     "range_not_allowed": RangeNotAllowed,
     "range_unavailable": Unavailable,
