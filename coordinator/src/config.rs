@@ -1,6 +1,5 @@
 //! The settings of a coordinator: from flags, else `RUSTLE_…` variables, else a file, else the defaults.
 
-use std::convert::Infallible;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use url::Url;
 use crate::checkpointing::interval::{Expectations, Schedule};
 use crate::defaults::{self, SettingDefault, show_default};
 use crate::ledger_store::{LedgerStore, LedgerStoreArgs};
+use crate::quotas::{QuotaArgs, QuotaSettings};
 use crate::renamed_settings;
 
 /// The flags of a coordinator. A setting without its flag comes from the environment, the file or the default.
@@ -85,6 +85,9 @@ pub struct CoordinatorArgs {
     /// The flags of the ledger's store.
     #[command(flatten)]
     pub store: LedgerStoreArgs,
+    /// The flags of quotas.
+    #[command(flatten)]
+    pub quotas: QuotaArgs,
     /// The flags of TLS, authentication and limits.
     #[command(flatten)]
     pub security: SecurityArgs,
@@ -122,6 +125,8 @@ pub struct Settings {
     pub report_delta: f64,
     /// Whether every job must name a data set.
     pub require_data_set: bool,
+    /// What one job and one caller may add.
+    pub quotas: QuotaSettings,
 }
 
 /// The settings of a coordinator process: those of the coordinator, and where to listen.
@@ -216,6 +221,7 @@ impl CoordinatorArgs {
         let require_data_set = layer.with_default("require_data_set", require, false, bool::from_str)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
+        let quotas = self.quotas.resolve(layer)?;
         let security = self.security.resolve(layer)?;
         check_times(heartbeat, lease_ttl, token_ttl)?;
         let settings = Settings {
@@ -232,6 +238,7 @@ impl CoordinatorArgs {
             fetch_deadline,
             report_delta,
             require_data_set,
+            quotas,
         };
         let options =
             Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };
@@ -281,18 +288,8 @@ fn duration(
     renamed_settings::resolve(layers, setting, flag, parse)
 }
 
-fn store_url(text: &str) -> Result<Option<String>, Infallible> {
-    Ok(Some(text.to_owned()).filter(|url| !url.is_empty() && url != "none"))
-}
-
-fn probability(text: &str) -> Result<f64, String> {
-    let allowed = || "allowed: strictly between 0 and 1".to_owned();
-    text.parse().ok().filter(|&delta: &f64| delta > 0.0 && delta < 1.0).ok_or_else(allowed)
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&count| count >= 1).ok_or_else(|| "allowed: 1 or more".to_owned())
-}
-
+mod parsers;
 #[cfg(test)]
 mod tests;
+
+use parsers::{at_least_one, probability, store_url};

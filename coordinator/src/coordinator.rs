@@ -7,6 +7,7 @@ use checkpoint_store::CheckpointStore;
 use client::Connections;
 use ledger::{AnchorTrouble, JobRecord, JobState, Ledger, LedgerError, Principal};
 use node::admission::Budget;
+use node::telemetry::rate_limited_log::RateLimitedLog;
 use plan::Plan;
 use proto::CheckpointRecord;
 use proto::{JobId, Result};
@@ -23,6 +24,7 @@ use crate::config::Settings;
 use crate::health::HealthMonitor;
 use crate::plan_summary::PlanSummary;
 use crate::privacy_meter::PrivacyMeter;
+use crate::quotas::Quotas;
 
 /// Bytes of long answers under way to one caller: enough for the longest answers of a few calls at once.
 const ANSWER_BYTES: u64 = 64 << 20;
@@ -45,6 +47,7 @@ pub struct Coordinator {
     budget_meter: BudgetMeter,
     health: HealthMonitor,
     answer_limits: AnswerLimits,
+    quotas: Arc<Quotas>,
 }
 
 /// The ledger and the memory that follows it.
@@ -74,6 +77,8 @@ pub struct AnswerLimits {
     pub reports: Budget,
     /// Bytes of long answers under way to one caller.
     pub bytes: Budget,
+    /// Jobs that were named as too large for the answer to a heartbeat.
+    pub oversized: RateLimitedLog,
 }
 
 impl AnswerLimits {
@@ -82,6 +87,7 @@ impl AnswerLimits {
             accounts: Arc::new(Semaphore::new(ACCOUNTS_AT_ONCE)),
             reports: Budget::counting("reports for this caller", "at once", REPORTS_PER_CALLER),
             bytes: Budget::new(ANSWER_BYTES),
+            oversized: RateLimitedLog::default(),
         }
     }
 }
@@ -124,6 +130,7 @@ impl Coordinator {
             reconcile_trigger: Notify::new(),
             watermark_check_trigger: Notify::new(),
         };
+        let quotas = Arc::new(Quotas::new(settings.quotas));
         Ok(Self {
             settings,
             epoch,
@@ -135,6 +142,7 @@ impl Coordinator {
             budget_meter: BudgetMeter::default(),
             health: HealthMonitor::default(),
             answer_limits: AnswerLimits::new(),
+            quotas,
         })
     }
 
@@ -257,6 +265,11 @@ impl Coordinator {
         &self.health
     }
 
+    /// Returns the quotas of jobs and callers.
+    pub fn quotas(&self) -> &Arc<Quotas> {
+        &self.quotas
+    }
+
     /// Returns the limits on long answers.
     pub fn answer_limits(&self) -> &AnswerLimits {
         &self.answer_limits
@@ -282,17 +295,19 @@ impl Coordinator {
 
 fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
     let bound = ledger.binding_summary(&record.job, record.branch)?;
+    let rows_ever_bound = ledger.rows_bound(&record.job)?;
     // Those of a copy that was not adopted are in doubt as long as it is open, and all alike.
     let adopted = if ledger.copied().is_some() { None } else { ledger.doubt(&record.job)? };
     if record.state == JobState::Destroyed {
-        return Ok(JobView { bound, adopted, ..JobView::new(record, Vec::new(), None) });
+        return Ok(JobView { bound, rows_ever_bound, adopted, ..JobView::new(record, Vec::new(), None) });
     }
     let plan = Plan::from_toml_str(&record.plan_toml)
         .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
     let summary = PlanSummary::new(&plan, record.dimension)?;
     let shards = ledger.shards(&record.job)?;
     let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
-    Ok(JobView { bound, adopted, checkpoints, ..JobView::new(record, shards, summary) })
+    let view = JobView::new(record, shards, summary);
+    Ok(JobView { bound, rows_ever_bound, adopted, checkpoints, ..view })
 }
 
 fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {

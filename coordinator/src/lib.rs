@@ -13,9 +13,10 @@
 //! * `service`, `proxy`: jobs, branches, bindings, routing, resharding, workers, and fetches through the coordinator.
 //! * `release`: binds rows and signs release grants.
 //! * `cluster`: the state in memory: members, leases, layouts, watermarks.
+//! * `quotas`: what one job and one caller may add to ledger, checkpoints and log.
 //! * `reconcile`, `placement`: which worker gets which shard.
 //! * [`checkpointing`]: how often checkpoints are written, their rounds, and which are kept.
-//! * `privacy_meter`, `metering`, `report`: the privacy that jobs have cost.
+//! * `privacy_meter`, `metering`, `metering_turns`, `report`: the privacy that jobs have cost.
 //! * `health`, `health_watch`: whether the cluster is healthy, and what is wrong.
 //! * `status`, `status_page`, `job_metrics`, `budget_meter`, `metric_definitions`: `/status`, the page for people, and the metrics.
 
@@ -41,11 +42,13 @@ mod job_metrics;
 mod leadership;
 mod ledger_store;
 mod metering;
+mod metering_turns;
 mod metric_definitions;
 mod placement;
 mod plan_summary;
 mod privacy_meter;
 mod proxy;
+mod quotas;
 mod reconcile;
 mod renamed_settings;
 mod report;
@@ -61,4 +64,5 @@ pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
 pub use data_dir::{init_ledger, ledger_file};
 pub use ledger_store::{LedgerStore, LedgerStoreArgs};
 pub use metric_definitions::{DATA_SET_DEFINITIONS, DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
+pub use quotas::{QuotaArgs, QuotaSettings};
 pub use run::{TestProbe, run, run_over};

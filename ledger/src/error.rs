@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use proto::{BudgetShortfall, InvalidValue, ServiceError};
+use proto::{BudgetShortfall, InvalidValue, Lineage, ServiceError};
 
 /// Everything that the ledger refuses or fails with.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -39,6 +39,12 @@ pub enum LedgerError {
     /// The job's state does not allow the call.
     #[error("job {job} is {state}; allowed: {allowed}")]
     JobState { job: String, state: String, allowed: String },
+    /// The job's rewinds have cut its rows into as many segments as a lineage may have. One to an earlier row adds none.
+    #[error(
+        "the lineage of job {job} has {} segments, and may have no more: rewind to row {from_row} or an earlier one",
+        Lineage::MAX_SEGMENTS
+    )]
+    LineageFull { job: String, from_row: u64 },
     /// The data set's budget does not hold the request, as those found who compose the charges.
     #[error("{0}")]
     BudgetExceeded(Box<BudgetShortfall>),
@@ -159,6 +165,12 @@ impl From<LedgerError> for ServiceError {
             LedgerError::RowBeyondIterations { row, iterations } => {
                 Self::RowBeyondIterations { row, iterations }
             }
+            LedgerError::LineageFull { job, from_row } => Self::QuotaExceeded {
+                what: format!("segments in the lineage of job {job}"),
+                limit: Lineage::MAX_SEGMENTS.to_string(),
+                remedy: format!("rewind to row {from_row} or an earlier one, which adds none"),
+                retry_after_ms: None,
+            },
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
             LedgerError::BudgetExceeded(shortfall) => Self::BudgetExceeded(shortfall),
             LedgerError::DataSetChanged { data_set } => {

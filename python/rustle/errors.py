@@ -115,6 +115,11 @@ class JobOver(RustleError):
     """The job was finished or destroyed, and binds no further row."""
 
 
+class QuotaExceeded(RustleError):
+    """A quota of the job or of this caller is used up, and nothing was written. ``fields``: ``what``, ``limit``, ``remedy``,
+    ``retry_after_ms``. A retry is safe where ``retry_safe`` says so, after that time."""
+
+
 class NotFound(RustleError, LookupError):
     """No job of that name."""
 
@@ -196,6 +201,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "permission_denied": AccessDenied,
     "plan": PlanError,
     "plan_digest_mismatch": PlanError,
+    "quota_exceeded": QuotaExceeded,
     "range_beyond_dimension": InvalidArgument,
     "range_not_allowed": RangeNotAllowed,
     "range_unavailable": Unavailable,

@@ -2,6 +2,7 @@
 
 mod authorize;
 mod budgets;
+mod granted;
 mod jobs;
 mod noise;
 mod server;

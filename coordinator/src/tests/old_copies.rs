@@ -22,7 +22,7 @@ async fn a_job_that_a_proof_has_stopped_states_no_cost() {
         let folder = TempDir::new().unwrap();
         let coordinator = open(&folder);
         coordinator.create_job(create(4096, 1)).await.unwrap();
-        coordinator.bind(bind(0..2, "x")).await.unwrap();
+        coordinator.bind_now(bind(0..2, "x")).await.unwrap();
         coordinator.meter_jobs().await;
         let is_stated = || {
             let is_in_status = coordinator.status()["jobs"][0]["epsilon"].is_number();
@@ -53,7 +53,7 @@ async fn a_mark_that_there_is_no_room_for_stops_its_job_at_once() {
     assert!(coordinator.cluster().refusal(&job()).is_none());
     coordinator.accept_record(&worker("w"), &record(0, vec![above.clone()]));
     assert!(coordinator.cluster().watermarks_to_check(&job()).is_empty(), "it is not kept");
-    let refused = coordinator.bind(bind(0..1, "x")).await.unwrap_err();
+    let refused = coordinator.bind_now(bind(0..1, "x")).await.unwrap_err();
     assert!(refused.kind() == "ledger_behind" && refused.to_string().contains("branch 3"), "{refused}");
 }
 
@@ -62,7 +62,7 @@ async fn a_coordinator_on_a_copied_ledger_takes_no_epoch_and_no_worker_and_has_n
     let [original, folder] = [(), ()].map(|()| TempDir::new().unwrap());
     let coordinator = open(&original);
     coordinator.create_job(create(4096, 1)).await.unwrap();
-    coordinator.bind(bind(0..2, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..2, "x")).await.unwrap();
     let epoch = coordinator.epoch();
     drop(coordinator);
     let opened = |folder: &TempDir| {
@@ -81,7 +81,7 @@ async fn a_coordinator_on_a_copied_ledger_takes_no_epoch_and_no_worker_and_has_n
     let coordinator = Coordinator::open(ledger, settings, Connections::new(), stop).unwrap();
     assert!(coordinator.checkpoint_store().is_none());
     let registered = coordinator.register(registration("w", 1)).map(drop);
-    let bound = coordinator.bind(bind(2..3, "y")).await.map(drop);
+    let bound = coordinator.bind_now(bind(2..3, "y")).await.map(drop);
     for refused in [registered, bound] {
         assert_eq!(refused.unwrap_err().kind(), "ledger_copied");
     }
@@ -112,7 +112,7 @@ async fn a_coordinator_whose_anchor_is_replaced_says_so_at_once_and_admits_no_wo
         let anchor = names.find(|path| path.to_string_lossy().contains(".anchor-")).unwrap();
         std::fs::remove_file(anchor).unwrap();
         if by_change {
-            coordinator.bind(bind(0..1, "x")).await.unwrap();
+            coordinator.bind_now(bind(0..1, "x")).await.unwrap();
         } else {
             coordinator.look_at_anchor();
         }
@@ -129,7 +129,7 @@ async fn an_adopted_job_says_so_beside_its_cost() {
         let folder = TempDir::new().unwrap();
         let coordinator = open(&folder);
         coordinator.create_job(create(4096, 1)).await.unwrap();
-        coordinator.bind(bind(0..2, "x")).await.unwrap();
+        coordinator.bind_now(bind(0..2, "x")).await.unwrap();
         drop(coordinator);
         if is_adopted {
             let place = AnchorPlace::of_ledger(&folder.path().join("ledger.redb"));

@@ -17,7 +17,11 @@ use crate::{
     },
     error::Fail,
     store::{Outcome, recording::RecordingTransaction},
-    tables::{BINDINGS, CURSORS, JOBS, branch_cursor::cursor_of, jobs_table},
+    tables::{
+        BINDINGS, CURSORS, JOBS,
+        branch_cursor::{cursor_of, rows_bound},
+        jobs_table,
+    },
 };
 
 /// The number of refused bindings of each job's branch since the ledger was opened.
@@ -94,6 +98,14 @@ impl Ledger {
         let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = refusals.get(&(job.clone(), branch)).copied().unwrap_or(0);
         Ok(BindingSummary { rows_bound: cursor.rows_bound, next_row: cursor.next_row.max(first), refused })
+    }
+
+    /// Returns the number of rows that the job has bound, on all of its branches together.
+    pub fn rows_bound(&self, job: &JobId) -> Result<u64> {
+        self.store.read(|transaction| {
+            jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
+            rows_bound(&transaction.open_table(CURSORS)?, job)
+        })
     }
 
     /// Returns the bound rows of the branch's own Z among `rows`, in order.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use checkpoint_store::PlainHttp;
 use coordinator::checkpointing::interval::{Expectations, Schedule};
-use coordinator::{Settings, TestProbe};
+use coordinator::{QuotaSettings, Settings, TestProbe};
 use dice::Dice;
 use ledger::Ledger;
 use proto::Nonce;
@@ -128,6 +128,7 @@ impl World {
             report_delta: 1e-6,
             require_data_set: false,
             fetch_deadline: Duration::from_secs(5),
+            quotas: QuotaSettings::default(),
         }
     }
 
