@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use checkpoint_store::CheckpointStore;
 use client::Connections;
-use ledger::{AnchorTrouble, JobRecord, JobState, Ledger, LedgerError, Principal};
+use ledger::{AnchorTrouble, Ledger, LedgerError, Principal};
 use node::admission::Budget;
 use node::telemetry::rate_limited_log::RateLimitedLog;
-use plan::Plan;
-use proto::CheckpointRecord;
 use proto::{JobId, Result};
 use release::authority::ReleaseAuthority;
 use release::checkpoints::CheckpointIds;
@@ -19,12 +17,12 @@ use tokio::time::Instant;
 
 use crate::blocking::{FatalStop, with_ledger};
 use crate::budget_meter::BudgetMeter;
-use crate::cluster::{Cluster, JobView};
+use crate::cluster::Cluster;
 use crate::config::Settings;
 use crate::health::HealthMonitor;
-use crate::plan_summary::PlanSummary;
 use crate::privacy_meter::PrivacyMeter;
 use crate::quotas::Quotas;
+use crate::read_job::read_job;
 
 /// Bytes of long answers under way to one caller: enough for the longest answers of a few calls at once.
 const ANSWER_BYTES: u64 = 64 << 20;
@@ -291,26 +289,4 @@ impl Coordinator {
     pub fn set_checkpoint_store(&mut self, store: CheckpointStore) {
         self.checkpoints.store = Some(store);
     }
-}
-
-fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
-    let bound = ledger.binding_summary(&record.job, record.branch)?;
-    let rows_ever_bound = ledger.rows_bound(&record.job)?;
-    // Those of a copy that was not adopted are in doubt as long as it is open, and all alike.
-    let adopted = if ledger.copied().is_some() { None } else { ledger.doubt(&record.job)? };
-    if record.state == JobState::Destroyed {
-        return Ok(JobView { bound, rows_ever_bound, adopted, ..JobView::new(record, Vec::new(), None) });
-    }
-    let plan = Plan::from_toml_str(&record.plan_toml)
-        .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
-    let summary = PlanSummary::new(&plan, record.dimension)?;
-    let shards = ledger.shards(&record.job)?;
-    let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
-    let view = JobView::new(record, shards, summary);
-    Ok(JobView { bound, rows_ever_bound, adopted, checkpoints, ..view })
-}
-
-fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {
-    checkpoints.sort_unstable_by_key(|checkpoint| std::cmp::Reverse(checkpoint.id));
-    checkpoints
 }

@@ -49,6 +49,7 @@ mod plan_summary;
 mod privacy_meter;
 mod proxy;
 mod quotas;
+mod read_job;
 mod reconcile;
 mod renamed_settings;
 mod report;

@@ -33,9 +33,11 @@ impl Opening {
     /// Returns the time as text, such as `2026-09-21 14:13:20 UTC`.
     pub(crate) fn at(&self) -> String {
         let seconds = self.at_ms / 1_000;
-        let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-        let (year, month, day) = date(days);
-        let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+        let of_day = seconds % 86_400;
+        let (year, month, day) = date(seconds / 86_400);
+        let hour = of_day / 3_600;
+        let minute = of_day / 60 % 60;
+        let second = of_day % 60;
         format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
     }
 }

@@ -113,7 +113,9 @@ impl Quotas {
             self.take_bytes(requester, rows_bytes(rows))?;
             under_way.insert(job.clone(), others + rows);
         }
-        let (quotas, requester, job) = (self.clone(), requester.clone(), job.clone());
+        let quotas = self.clone();
+        let requester = requester.clone();
+        let job = job.clone();
         Ok(RowsPermit { quotas, requester, job, rows, newly: 0 })
     }
 
