@@ -27,7 +27,7 @@ use crate::background::{DRAIN_DEADLINE, spawn_background, spawn_health_monitor, 
 use crate::blocking::FatalStop;
 use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
-use crate::data_dir::{check_data_dir, seen_file};
+use crate::data_dir::{check_data_dir, open_seen};
 use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
 use crate::metric_definitions::{EPOCH, describe_metrics};
 use crate::status_page;
@@ -229,14 +229,8 @@ impl LeaderLoop {
         let opening = stop.clone();
         let opened = node::process::blocking::run(move || {
             let ledger = Ledger::lead(term)?;
-            let seen = seen_file(&settings.data_dir);
-            ledger.compare_with_seen(&seen)?;
-            let coordinator = Coordinator::open(ledger.clone(), settings, connections, opening)?;
-            if ledger.copied().is_none() {
-                // With the epoch that the coordinator has taken.
-                ledger.keep_seen(&seen)?;
-            }
-            anyhow::Ok(coordinator)
+            let folder = settings.data_dir.clone();
+            open_seen(&folder, &ledger.clone(), || Coordinator::open(ledger, settings, connections, opening))
         });
         match opened.await? {
             Ok(coordinator) => {
