@@ -26,10 +26,21 @@ pub fn ledger_file(folder: &Path) -> PathBuf {
     folder.join("ledger.redb")
 }
 
-/// Returns the file with what a data folder has seen of its ledger in etcd.
+/// Compares a ledger in etcd with what the data folder has seen of it, calls `open`, and lets the folder see what follows.
 #[cfg(feature = "etcd")]
-pub fn seen_file(folder: &Path) -> PathBuf {
-    folder.join(ETCD_LEDGER_SEEN)
+pub fn open_seen<T>(
+    folder: &Path,
+    ledger: &Ledger,
+    open: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let seen = folder.join(ETCD_LEDGER_SEEN);
+    ledger.compare_with_seen(&seen)?;
+    let opened = open()?;
+    if ledger.copied().is_none() {
+        // With the epoch that was taken meanwhile.
+        ledger.keep_seen(&seen)?;
+    }
+    Ok(opened)
 }
 
 /// Begins a ledger in a coordinator's data folder, which is created, and returns the ledger's id.

@@ -1,15 +1,13 @@
 //! Leadership among several coordinators over one ledger in etcd. A coordinator stands by until it is elected, leads
 //! until it can't be sure of its lease any more, and stands by again.
 
-mod open_led;
-
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use client::Connections;
 use ledger::etcd::{Candidacy, Election, EtcdConfig, LeaderLease, Term};
-use ledger::LedgerError;
+use ledger::{Ledger, LedgerError};
 use metrics::gauge;
 use node::net::acceptor::Incoming;
 use node::process::readiness::Readiness;
@@ -29,12 +27,10 @@ use crate::background::{DRAIN_DEADLINE, spawn_background, spawn_health_monitor, 
 use crate::blocking::FatalStop;
 use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
-use crate::data_dir::check_data_dir;
+use crate::data_dir::{check_data_dir, open_seen};
 use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
 use crate::metric_definitions::{EPOCH, describe_metrics};
 use crate::status_page;
-
-use open_led::open_led;
 
 /// The time that the standby server may take to end its connections before this coordinator leads.
 const STANDBY_DRAIN_DEADLINE: Duration = Duration::from_secs(1);
@@ -231,7 +227,11 @@ impl LeaderLoop {
         let settings = self.settings.clone();
         let connections = self.connections.clone();
         let opening = stop.clone();
-        let opened = node::process::blocking::run(move || open_led(term, settings, connections, opening));
+        let opened = node::process::blocking::run(move || {
+            let ledger = Ledger::lead(term)?;
+            let folder = settings.data_dir.clone();
+            open_seen(&folder, &ledger.clone(), || Coordinator::open(ledger, settings, connections, opening))
+        });
         match opened.await? {
             Ok(coordinator) => {
                 Ok(Some(LeaderTerm { coordinator: Arc::new(coordinator), seat, session, stop }))
