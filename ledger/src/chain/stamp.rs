@@ -117,7 +117,8 @@ pub fn event_of(fields: &[u8]) -> Vec<u8> {
 fn parse(entry: &[u8]) -> Option<(Stamp, &[u8])> {
     let (at_ms, rest) = cut(entry.strip_prefix(b"{\"at_ms\":")?, b",\"by\":\"")?;
     let (by, fields) = cut(rest, b"\",")?;
-    let (at_text, by) = (std::str::from_utf8(at_ms).ok()?, std::str::from_utf8(by).ok()?);
+    let at_text = std::str::from_utf8(at_ms).ok()?;
+    let by = std::str::from_utf8(by).ok()?;
     let principal = Principal::new(by);
     let at_ms = at_text.parse::<u64>().ok()?;
     // Another spelling of the same stamp would be another hash.
