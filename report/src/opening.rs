@@ -33,11 +33,8 @@ impl Opening {
     /// Returns the time as text, such as `2026-09-21 14:13:20 UTC`.
     pub(crate) fn at(&self) -> String {
         let seconds = self.at_ms / 1_000;
-        let of_day = seconds % 86_400;
         let (year, month, day) = date(seconds / 86_400);
-        let hour = of_day / 3_600;
-        let minute = of_day / 60 % 60;
-        let second = of_day % 60;
+        let [hour, minute, second] = [seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60];
         format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
     }
 }
@@ -62,7 +59,8 @@ mod tests {
     /// Against a walk over all days.
     #[test]
     fn dates_are_those_of_the_calendar() {
-        let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let is_leap =
+            |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let days_of = |year: u64, month: u64| match month {
             2 if is_leap(year) => 29,
             2 => 28,

@@ -49,9 +49,8 @@ impl EntryLine {
         let (Stamp { by, at_ms }, own) = Stamp::split(&event)?;
         let tag: Tag = serde_json::from_str(&own)
             .map_err(|_| LedgerError::invalid("entry", &event, "JSON with the field event"))?;
-        let chain = chain.to_owned();
         let by = by.to_string();
-        Ok(Self { chain, index, kind: tag.event, at_ms, by, previous, hash, event })
+        Ok(Self { chain: chain.to_owned(), index, kind: tag.event, at_ms, by, previous, hash, event })
     }
 
     /// Returns the line, without its end.

@@ -65,7 +65,9 @@ fn entries_name_the_caller_of_every_rpc_that_makes_them() {
     };
     assert_eq!(found("created"), [&by_operator]);
     assert_eq!(found("bound"), [&by_trainer, &by_trainer]);
-    assert_eq!(found("checkpoint_added"), [&by_operator]);
+    // Resharding may write one too.
+    let checkpoints = found("checkpoint_added");
+    assert!(!checkpoints.is_empty() && checkpoints.iter().all(|by| *by == by_operator), "{made:?}");
     assert_eq!(found("resharded"), [&by_operator]);
     assert_eq!(found("branch_opened"), [&by_operator, &by_trainer]);
     assert_eq!(found("state_changed"), [&by_operator, &by_operator]);
