@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use ledger::{Ledger, LedgerError};
-use proto::Nonce;
+use proto::{JobId, Nonce};
 
 /// The file that names the ledger in etcd that this data folder belongs to.
 const ETCD_LEDGER: &str = "etcd-ledger";
@@ -71,7 +71,15 @@ fn checkpoint_of_earlier(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
         Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         entries => entries.with_context(|| checkpoints.display().to_string())?,
     };
-    Ok(entries.flatten().next().map(|entry| entry.path()))
+    Ok(entries.flatten().map(|entry| entry.path()).find(|path| is_of_a_ledger(path)))
+}
+
+/// Returns whether this is an anchor or has checkpoints of a job. A volume of its own has entries of the system's too, such as
+/// `lost+found`.
+fn is_of_a_ledger(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let has_files = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    name.starts_with("ledger-") || JobId::new(name).is_ok() && has_files()
 }
 
 /// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known

@@ -138,7 +138,7 @@ impl Ledger {
     ///
     /// Before anything is written to it, the file is checked: the store's own checksums, then every job's chain of events,
     /// then all records against what the chains say. What the check repairs for trial stays in memory, and a file that fails
-    /// is refused and left as it is. Memory stays below 256 MiB, however large the file.
+    /// is refused and left as it is. Memory stays below 256 MiB, however many rows are bound.
     ///
     /// # Errors
     /// [`LedgerError::Missing`] where there is no file: none is begun in silence. [`LedgerError::Locked`],

@@ -21,7 +21,7 @@ const PAGE: usize = 1_024;
 /// The most bytes of events that are read at once.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// A copy in memory of a ledger's file, for tools that only read.
+/// A ledger's file that is read and never written, for tools.
 pub struct LedgerFile {
     db: Database,
     path: PathBuf,

@@ -9,7 +9,7 @@ use super::{Entry, Head, stamp::Stamp, verify::Replayed};
 use crate::{LedgerError, Result, error::Fail};
 
 /// An entry with its chain. As JSON it has the event twice: the whole text that was hashed as `event`, and what it is, when it
-/// was made and by whom beside it, for tools that search.
+/// was made and its principal beside it, for tools that search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntryLine {

@@ -165,6 +165,12 @@ mod tests {
 
     #[test]
     fn a_replaced_anchor_is_noticed() {
+        check_replaced(false);
+        // As a backup by hard links leaves it.
+        check_replaced(true);
+    }
+
+    fn check_replaced(has_other_name: bool) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("anchor");
         let anchor = Anchor::announcing(Nonce::from_bytes([1; 32]), Nonce::from_bytes([2; 32]), None, 7);
@@ -177,6 +183,9 @@ mod tests {
         .unwrap();
         height.raise(1);
         assert_eq!(noticed.load(Ordering::Relaxed), 0);
+        if has_other_name {
+            fs::hard_link(&path, folder.path().join("backup")).unwrap();
+        }
         anchor.write(&path).unwrap();
         height.raise(1);
         assert_eq!((noticed.load(Ordering::Relaxed), Anchor::read(&path).unwrap().unwrap().height()), (1, 7));

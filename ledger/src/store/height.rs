@@ -2,10 +2,10 @@
 //! an older copy.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
     os::unix::fs::{FileExt, MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
@@ -18,6 +18,7 @@ const DIGITS: usize = 20;
 /// may be an earlier one, which proves less, and nothing that is wrong.
 pub struct Height {
     anchor: File,
+    path: PathBuf,
     /// Locked until the number is written: a lower one never follows a higher one.
     entries: Mutex<u64>,
     on_replaced: Box<dyn Fn() + Send + Sync>,
@@ -32,7 +33,8 @@ impl Height {
         on_replaced: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let anchor = OpenOptions::new().write(true).open(path)?;
-        Ok(Self { anchor, entries: Mutex::new(entries), on_replaced: Box::new(on_replaced) })
+        let path = path.to_owned();
+        Ok(Self { anchor, path, entries: Mutex::new(entries), on_replaced: Box::new(on_replaced) })
     }
 
     /// Writes a height that is higher by `more`.
@@ -45,9 +47,12 @@ impl Height {
         self.look();
     }
 
-    /// Calls `on_replaced` where the file has lost its name.
+    /// Calls `on_replaced` where the file has lost its name. A folder that was moved with the file in it has not.
     pub fn look(&self) {
-        if self.anchor.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+        let Ok(own) = self.anchor.metadata() else { return };
+        // A backup by hard links keeps a file alive that has lost its own name.
+        let is_other = |named: fs::Metadata| (named.dev(), named.ino()) != (own.dev(), own.ino());
+        if own.nlink() == 0 || fs::metadata(&self.path).is_ok_and(is_other) {
             (self.on_replaced)();
         }
     }

@@ -1,4 +1,4 @@
-//! Opening a ledger: lock, check a copy, then open.
+//! Opening a ledger: lock, check, then open.
 //!
 //! redb repairs while it opens and while it checks, and a repair may drop the newest commit. On a damaged file that
 //! would lose bindings, and a second start would find a clean, shorter ledger. So the check runs in front of the file,
@@ -62,7 +62,12 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     sync_folder(folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
     let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
     let behind = file.try_clone().map_err(|error| io_error("reading it", error))?;
-    check_copy(Overlay::new(length, move |at, piece| behind.read_exact_at(piece, at)), path)?;
+    let checked = check_copy(Overlay::new(length, move |at, piece| behind.read_exact_at(piece, at)), path);
+    if checked.is_err() {
+        // A store that failed its check may not be closed, and then has the file open for ever.
+        let _ = file.unlock();
+    }
+    checked?;
     let db = open_checked(file, path)?;
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
@@ -168,8 +173,13 @@ pub fn read(path: &Path) -> Result<Database, LedgerError> {
         Err(TryLockError::Error(error)) => return Err(io_error("locking it", error)),
     }
     let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
-    // It keeps the file, and so the lock.
-    sound_copy(Overlay::new(length, move |at, piece| file.read_exact_at(piece, at)), path)
+    let lock = file.try_clone().map_err(|error| io_error("reading it", error))?;
+    // The store keeps the file, and so the lock.
+    let sound = sound_copy(Overlay::new(length, move |at, piece| file.read_exact_at(piece, at)), path);
+    if sound.is_err() {
+        let _ = lock.unlock();
+    }
+    sound
 }
 
 /// Checks the checksums and format of a copy, which it may repair, then every chain and the records against it.

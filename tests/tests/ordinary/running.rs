@@ -11,8 +11,8 @@ use super::{DIMENSION, check_calm, name, start_in, train};
 /// Does the operation after the first rows of a job, and checks that all is well after it.
 #[track_caller]
 fn calm_after(allowed: &[&str], operation: impl FnOnce(&mut TestCluster)) {
-    let folder = TempDir::new().unwrap();
-    let mut cluster = start_in(folder.path());
+    let outer = TempDir::new().unwrap();
+    let mut cluster = start_in(&outer.path().join("run"));
     train(&cluster);
     operation(&mut cluster);
     check_calm(&cluster, allowed);
@@ -67,7 +67,7 @@ fn a_worker_that_is_added() {
 }
 
 #[test]
-fn a_cut_of_power() {
+fn all_processes_that_are_killed_and_started() {
     calm_after(&[], |cluster| {
         for worker in 0..2 {
             cluster.cluster.kill_worker(worker).unwrap();

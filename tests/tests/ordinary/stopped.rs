@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
-use tests::{flags, program, start_with};
+use tests::{program, start_with};
 
-use super::{check_calm, start_in, train};
+use super::{check_calm, coordinator_flags, start_in, train};
 
 /// Does the operation on the folder of a job's first rows, which returns the folder to start in, and checks that all is well.
 #[track_caller]
@@ -37,12 +37,12 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_reboot() {
+fn a_cluster_that_is_started_again() {
     calm_after(Path::to_owned);
 }
 
 #[test]
-fn a_volume_that_is_mounted_elsewhere() {
+fn a_folder_that_is_moved() {
     calm_after(|folder| {
         let moved = folder.with_file_name("moved");
         fs::rename(folder, &moved).unwrap();
@@ -68,10 +68,11 @@ fn a_container_that_is_built_anew() {
     drop(cluster);
     let rebuilt = outer.path().join("rustle");
     fs::copy(program(), &rebuilt).unwrap();
+    let flags = coordinator_flags(&folder);
     let cluster = start_with(2, |options| {
         options.dir = folder;
         options.program = rebuilt;
-        options.coordinator_flags = flags(&["--heartbeat", "50ms", "--lease-ttl", "2s"]);
+        options.coordinator_flags = flags;
     });
     check_calm(&cluster, &[]);
 }
