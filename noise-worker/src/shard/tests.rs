@@ -38,8 +38,7 @@ fn a_failed_shard_is_tried_anew_under_a_new_epoch() {
 #[test]
 fn a_shard_that_is_ready_goes_on_whatever_its_store_is_called() {
     let shard = shard();
-    let elsewhere =
-        LeaseGrant { epoch: 2, store_url: "file:///elsewhere".into(), ..shard.grant().clone() };
+    let elsewhere = LeaseGrant { epoch: 2, store_url: "file:///elsewhere".into(), ..shard.grant().clone() };
     assert!(!shard.adopt(&elsewhere), "it waits for a store that is not the one any more");
     assert_eq!((shard.epoch(), shard.store_url().as_str()), (1, ""));
     shard.rows().phase = Phase::Ready;
