@@ -23,7 +23,7 @@ use crate::{
     regions::{Destination, Regions},
     release_log::ReleasedRow,
     replay::{self, Replay},
-    shard::{Shard, row::Row},
+    shard::{Shard, readers::ReaderHold, row::Row},
     spans::row_span,
 };
 
@@ -51,26 +51,19 @@ pub struct SliceStream {
 }
 
 /// Coordinates of one row, and the position of their values in the row or the part that holds them.
-#[derive(Clone, Copy)]
 struct Piece<'a> {
     row: u64,
     range: CoordinateRange,
     source: &'a Row,
     /// Coordinate of the first value of `source`.
     origin: u64,
-    /// Whether the source is memory of its own, not of the window.
-    is_replayed: bool,
+    /// The source's memory, held for the reader. Without it the piece is copied.
+    hold: Option<Arc<ReaderHold>>,
 }
 
 impl Piece<'_> {
     fn values(&self) -> Range<usize> {
         (self.range.start - self.origin) as usize..(self.range.end - self.origin) as usize
-    }
-
-    /// Returns whether this is less than half of its source. Such a piece is copied: a slow reader of it must not keep the
-    /// whole source in memory.
-    fn is_small(&self) -> bool {
-        2 * self.values().len() < self.source.values().len()
     }
 }
 
@@ -129,7 +122,8 @@ impl SliceStream {
             drop(span);
             let _served = ResumeGeneration(shard);
             let origin = shard.grant().range.start;
-            let piece = Piece { row, range: left, source: &source, origin, is_replayed: false };
+            let hold = self.hold_row(row, left);
+            let piece = Piece { row, range: left, source: &source, origin, hold };
             left.start = self.deliver(piece, room).await?;
         }
         Ok(())
@@ -144,12 +138,13 @@ impl SliceStream {
         while left.start < left.end {
             let Some(room) = self.room().await? else { return Ok(()) };
             self.check_time(left)?;
-            let end = (left.start + replay::piece_len(spec)).min(left.end);
+            let (hold, len) = self.hold_replay(replay::piece_len(spec));
+            let end = (left.start + len).min(left.end);
             let range = CoordinateRange { end, ..left };
             let began = Instant::now();
             let source = Row::new(replay.row(spec, &self.leases.limits, row, range).await?);
             drawing += began.elapsed();
-            let piece = Piece { row, range, source: &source, origin: range.start, is_replayed: true };
+            let piece = Piece { row, range, source: &source, origin: range.start, hold };
             left.start = self.deliver(piece, room).await?;
         }
         metrics::histogram!(metric::ROW_WAIT_SECONDS, "how" => "replayed").record(drawing);
@@ -187,19 +182,18 @@ impl SliceStream {
     /// the coordinate to continue from: the end, or for a copied piece the first for which there is no room at once.
     async fn send<'a>(&'a self, piece: Piece<'_>, mut room: Room<'a>) -> Result<u64> {
         let element = self.slice.element;
-        let hold = self.hold(&piece);
         let mut at = piece.values().start;
         let end = piece.values().end;
         loop {
             self.check_lease()?;
-            let (chunk_hold, bytes) = match &hold {
+            let (chunk_hold, bytes) = match &piece.hold {
                 Some(hold) => (Some(hold.clone()), self.chunk_bytes),
                 None => self.hold_copy(),
             };
             let next = (at + bytes / element.bytes()).min(end);
             self.slice.shard.mark_released(piece.row);
             let values = encoded(piece.source, at..next, element);
-            let data = if hold.is_none() { Bytes::copy_from_slice(&values) } else { values };
+            let data = if piece.hold.is_none() { Bytes::copy_from_slice(&values) } else { values };
             let data = match chunk_hold {
                 Some(hold) => hold.keep(data),
                 None => data,
@@ -214,7 +208,7 @@ impl SliceStream {
             }
             room = match self.out.try_reserve() {
                 Ok(room) => room,
-                Err(TrySendError::Full(())) if hold.is_none() => break,
+                Err(TrySendError::Full(())) if piece.hold.is_none() => break,
                 Err(_) => match self.room().await? {
                     Some(room) => room,
                     None => return Ok(piece.range.end),
