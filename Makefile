@@ -22,6 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
+.PHONY: artefacts check-artefacts lint-workflows
 .PHONY: settings chaos ends failover slow-link mixed-builds fuzz asan miri mutants
 
 help: ## this list
@@ -168,6 +169,17 @@ trainings: build ## the trainings in full, over real clusters, an hour on two co
 audit: ## security advisories, from the checkout of the RustSec database named by ADVISORY_DB
 	@tests/setup/tools.sh $(TOOLS)
 	@tests/setup/audit.sh $(CARGO_TARGET_DIR)
+
+artefacts: ## what a version publishes, in target/dist: program, Debian package, wheel, SBOM, checksums; PROGRAM and WHEEL as built before
+	@tests/setup/etcd.sh
+	@deploy/release/artefacts.sh $(CARGO_TARGET_DIR) $(CARGO_TARGET_DIR)/dist
+
+check-artefacts: ## each artefact unpacked and run, in seconds
+	@deploy/release/check.sh $(CARGO_TARGET_DIR) $(CARGO_TARGET_DIR)/dist
+
+lint-workflows: ## .github/workflows against the forge's schema
+	@deploy/release/tools.sh $(CARGO_TARGET_DIR)
+	@$(CARGO_TARGET_DIR)/tools/artefacts/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 demo: ## the whole system on real data
 	cargo run --release --locked -p rustle -- demo
