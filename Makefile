@@ -19,7 +19,7 @@ WORKSPACE := --release --workspace --locked --features $(FEATURES)
 MPI := --release --locked --package rustle-mpi --features mpi
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
+.PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long test-grid simulate flood audit
 .PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
 .PHONY: artefacts check-artefacts lint-workflows
@@ -123,6 +123,10 @@ test-long: setup build ## the Rust and Python tests at full size: hours, not min
 settings: export COUNT ?= 1000
 settings: ## COUNT random settings (1000) over all accounts, from number FIRST of SEED, against enumerated outputs: every one with its time
 	cargo test --release --locked --package accounting --test random_settings -- --ignored --nocapture
+
+test-grid: export RUSTLE_LONG := 1
+test-grid: ## noise on a grid at length: 10⁷ decisions, 10⁹ draws for each of four deviations, the attack over 10⁹ coordinates
+	cargo nextest run --profile long --release --locked -p noise-kernel --no-capture -E 'test(grid) | binary(grid) | binary(precision_attack)'
 
 flood: export COUNT ?= 1000
 flood: export NEXTEST_PROFILE := flood

@@ -1,5 +1,6 @@
 //! The engine of a session: it binds rows to commitments and produces or fetches their values.
 
+use plan::grid::GridPlan;
 use plan::{Grid, Plan};
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 
@@ -130,4 +131,10 @@ pub trait Engine: Send + Sync {
 
     /// Returns the job's report as one JSON object: its plan, and the rows released on each branch.
     fn report(&self, stop: Stop) -> Result<String>;
+}
+
+/// Returns the grid of the plan in a job's report.
+pub fn grid_of(report: &str) -> Result<Option<Grid>> {
+    let plan = report::Job::read(report)?.1;
+    Ok(plan.on_grid().map(GridPlan::grid))
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 use client::{Client, Connections, Fetch, FetchRequest, Region};
 use node::net::dial::DialOptions;
 use node::process::runtime::Runtime;
-use plan::grid::{Grid, GridPlan};
+use plan::Grid;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 
 use crate::ending;
-use crate::engine::{Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
+use crate::engine::{
+    Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest, grid_of,
+};
 use crate::error::{Refused, Result};
 use crate::row_buffer::{RowBuffer, words};
 use crate::sink::{Out, Sink};
@@ -240,12 +242,6 @@ impl Drop for Remote {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Returns the grid of the plan in a job's report.
-fn grid_of(report: &str) -> Result<Option<Grid>> {
-    let plan = report::Job::read(report)?.1;
-    Ok(plan.on_grid().map(GridPlan::grid))
 }
 
 fn named(job: Option<pb::Job>) -> Result<pb::Job> {

@@ -11,15 +11,9 @@ use strategy::{MechanismKind, Strategy, Workload};
 
 use super::grid::GridArgs;
 use crate::commands::setting::ParticipationArgs;
+use crate::grid_promise;
 use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
-use crate::streams;
-
-/// Most times that σ is raised for a grid; its cost hardly changes with σ, so two do.
-const RAISES: usize = 8;
-
-/// Beyond what roundings and probabilities of failure leave open.
-const MARGIN: f64 = 1.0 + 1e-9;
 
 /// Returns the parser of `--mechanism`.
 pub fn mechanism_parser() -> impl TypedValueParser<Value = MechanismKind> {
@@ -61,9 +55,16 @@ impl RunArgs {
 
     /// Returns the checked plan. Error: a field that is not allowed (bad use).
     pub fn plan(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
+        let spec = self.spec(mechanism, noise_multiplier)?;
+        let grid = self.grid.choose(&spec)?;
+        Plan::new(PlanSpec { grid, ..spec }).map_err(bad_use)
+    }
+
+    /// The plan's fields, of rows that are floating-point numbers.
+    fn spec(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<PlanSpec> {
         let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(bad_use)?;
         let ParticipationArgs { min_sep, max_participations } = self.participation;
-        let spec = PlanSpec {
+        Ok(PlanSpec {
             chacha_rounds: self.chacha_rounds,
             iterations: self.iterations,
             noise_multiplier,
@@ -72,34 +73,17 @@ impl RunArgs {
             mechanism,
             layout,
             grid: None,
-        };
-        let grid = self.grid.choose(&spec)?;
-        Plan::new(PlanSpec { grid, ..spec }).map_err(bad_use)
+        })
     }
 
     /// Returns the checked plan whose account is that of a float plan with this σ, which was found for a promise: on a grid σ
     /// is raised by what the grid costs. Error: a field that is not allowed (bad use).
     pub fn plan_for_promise(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
-        let plan = self.plan(mechanism.clone(), noise_multiplier)?;
+        let float = Plan::new(self.spec(mechanism, noise_multiplier)?).map_err(bad_use)?;
         if !self.grid.is_on_grid() {
-            return Ok(plan);
+            return Ok(float);
         }
-        let float = Plan::new(PlanSpec { grid: None, ..plan.spec().clone() }).map_err(bad_use)?;
-        let promised = moved(&float)?;
-        let mut plan = plan;
-        let mut sigma = noise_multiplier;
-        for _ in 0..RAISES {
-            let cost = moved(&plan)?;
-            let more = (cost[0] / promised[0]).max(cost[1] / promised[1]);
-            if more <= 1.0 {
-                return Ok(plan);
-            }
-            sigma *= more * MARGIN;
-            plan = self.plan(mechanism.clone(), sigma)?;
-        }
-        Err(bad_use(format!(
-            "--grid costs more than σ = {sigma} makes up for; allowed: a finer grid, less κ"
-        )))
+        grid_promise::on_grid(&float, self.grid.rounding, self.grid.summing_error)
     }
 
     /// Opens `--out` before the search for what is to be written there. A plan is not secret.
@@ -116,14 +100,12 @@ impl RunArgs {
     pub fn deliver(&self, plan: &Plan, out: Option<OutFile>, answer: Answer) -> anyhow::Result<Answer> {
         let text = plan.to_toml_string()?;
         let answer = answer.with("plan_digest", hex::encode(plan.digest()));
+        if !self.is_out_stdout() {
+            self.grid.note_floats();
+        }
         let answer = match GridFacts::of(plan) {
-            Some(grid) => {
-                streams::note(
-                    "warning: the plan has [grid]: accounts and reports take it, and its rows are not served yet",
-                );
-                answer.with("grid", json!(grid))
-            }
-            None => answer,
+            Some(grid) => answer.with("rows", "int32").with("grid", json!(grid)),
+            None => answer.with("rows", "float32"),
         };
         let Some((out, path)) = out.zip(self.out.as_ref()) else { return Ok(answer.with("plan", text)) };
         out.write_and_finish(text.as_bytes())?;
@@ -134,13 +116,6 @@ impl RunArgs {
     pub fn print(&self, answer: &Answer, format: Format) -> anyhow::Result<()> {
         if self.is_out_stdout() { Ok(()) } else { answer.print(format) }
     }
-}
-
-/// How far one unit moves a run and one column of it, in deviations of its noise.
-fn moved(plan: &Plan) -> anyhow::Result<[f64; 2]> {
-    let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?.value;
-    let column = plan.accounted_column_norm().map_err(bad_use)?;
-    Ok([sensitivity, column].map(|moved| moved / plan.accounted_noise_multiplier()))
 }
 
 /// Adds the mechanism's sensitivity, per unit clip norm, and its errors, in units of σζ.
