@@ -44,7 +44,7 @@ impl DurableTotals {
         let exceeded = |counted: &str, limit: String, flag: &str| ServiceError::QuotaExceeded {
             what: format!("{counted} of job {job}"),
             limit,
-            remedy: format!("an operator raises {flag}, or the work goes on in a new job"),
+            remedy: format!("an operator raises {flag}, or a new job continues the work"),
             retry_after_ms: None,
         };
         if self.branches > settings.job_branches {

@@ -1,4 +1,4 @@
-//! The memory of a shard that readers hold: as much as its window may have, and no more. A reader beyond that gets small
+//! The memory of a shard that readers hold: as much as its window may have, and no more. Readers beyond that get small
 //! copies.
 
 use std::{

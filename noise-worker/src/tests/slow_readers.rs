@@ -73,8 +73,10 @@ async fn readers_hold_no_more_than_the_window_may_and_get_all_they_asked_for() {
 async fn a_reader_who_takes_nothing_is_ended_and_told_so() {
     let worker = worker(&["--reader-timeout", "100ms"]);
     let mut chunks = worker.service.fetch_slice(whole(0)).unwrap();
+    let begun = Instant::now();
     let mut was_held = 0;
     while was_held == 0 || worker.held() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "not ended: {} bytes are held", worker.held());
         was_held = was_held.max(worker.held());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
