@@ -89,9 +89,9 @@ pub enum ServiceError {
     /// The ledger's file is a copy, or an older copy was put in its place: nothing is bound until it is adopted.
     #[error(
         "ledger {ledger} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds \
-         nothing. Go on with the original where there is one. Where this one is to go on, adopt it: `rustle ledger adopt`, \
-         or connect(…, adopt=True), opens a branch with fresh noise in every running job. What the other one released since \
-         is in no account of this one"
+         nothing. Go on with the original where there is one. Where this one is to go on and is a file, adopt it: \
+         `rustle ledger adopt`, or connect(…, adopt=True), opens a branch with fresh noise in every running job. One in etcd \
+         can't be adopted. What the other one released since is in no account of this one"
     )]
     LedgerCopied { ledger: String, found: String, witness: String },
     /// The cursor belongs to another job, plan or layout.
