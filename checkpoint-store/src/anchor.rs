@@ -41,6 +41,15 @@ impl CheckpointStore {
     /// Reads the anchor of a ledger; `None` where there is none.
     pub async fn read_anchor(&self, ledger: &Nonce) -> Result<Option<StoredAnchor>> {
         let name = anchor_object(ledger);
+        if let Some(folder) = &self.folder {
+            let path = folder.join(&name);
+            let found = self.in_folder(&name, move || read(&path)).await?;
+            let stored = |bytes: Vec<u8>| {
+                let version = AnchorVersion(Version::Contents(bytes.clone()));
+                StoredAnchor { bytes, version }
+            };
+            return Ok(found.map(stored));
+        }
         let got = match self.store.get(&location(&name)?).await {
             Ok(got) => got,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
@@ -48,11 +57,7 @@ impl CheckpointStore {
         };
         let object = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
         let bytes = got.bytes().await.map_err(|error| object_error(&name, error))?.to_vec();
-        let version = match &self.folder {
-            Some(_) => Version::Contents(bytes.clone()),
-            None => Version::Object(object),
-        };
-        Ok(Some(StoredAnchor { bytes, version: AnchorVersion(version) }))
+        Ok(Some(StoredAnchor { bytes, version: AnchorVersion(Version::Object(object)) }))
     }
 
     /// Writes the anchor of a ledger over the version `over`; where that is `None`, a first one. Returns the new version, or `None`
@@ -67,7 +72,17 @@ impl CheckpointStore {
     ) -> Result<Option<AnchorVersion>> {
         let name = anchor_object(ledger);
         if let Some(folder) = &self.folder {
-            return write_file(&folder.join(&name), &name, bytes, over).await;
+            let path = folder.join(&name);
+            let expected = match over {
+                None => None,
+                Some(AnchorVersion(Version::Contents(contents))) => Some(contents.clone()),
+                Some(AnchorVersion(Version::Object(_))) => return Ok(None),
+            };
+            let replacing = move || {
+                let is_replaced = replace(&path, expected.as_deref(), &bytes)?;
+                Ok(is_replaced.then_some(AnchorVersion(Version::Contents(bytes))))
+            };
+            return self.in_folder(&name, replacing).await;
         }
         let mode = match over {
             None => PutMode::Create,
@@ -77,13 +92,32 @@ impl CheckpointStore {
         let put = PutOptions::from(mode);
         match self.store.put_opts(&location(&name)?, PutPayload::from(Bytes::from(bytes)), put).await {
             Ok(put) => Ok(Some(AnchorVersion(Version::Object(put.into())))),
-            Err(
-                object_store::Error::Precondition { .. }
-                | object_store::Error::AlreadyExists { .. }
-                | object_store::Error::NotFound { .. },
-            ) => Ok(None),
+            Err(object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. }) => {
+                Ok(None)
+            }
+            // S3's answer where the object that was to be replaced is gone. A first one finds its bucket missing by it.
+            Err(object_store::Error::NotFound { .. }) if over.is_some() => Ok(None),
             Err(error) => Err(object_error(&name, error)),
         }
+    }
+
+    /// Runs one call for an anchor in a folder. It fails while an earlier one hangs, as on a file system that is gone: each would
+    /// keep a thread.
+    async fn in_folder<T: Send + 'static>(
+        &self,
+        name: &str,
+        call: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let failed = |reason: String| CheckpointError::Store { object: name.to_owned(), reason };
+        let turn = self.anchor_turn.clone().try_lock_owned();
+        let turn =
+            turn.map_err(|_| failed("an earlier call of the folder has not returned yet".to_owned()))?;
+        let called = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            call()
+        });
+        let called = called.await.map_err(|error| failed(error.to_string()))?;
+        called.map_err(|error| failed(error.to_string()))
     }
 }
 
@@ -92,37 +126,20 @@ fn anchor_object(ledger: &Nonce) -> String {
     format!("ledger-{ledger}.anchor")
 }
 
-async fn write_file(
-    path: &Path,
-    name: &str,
-    bytes: Vec<u8>,
-    over: Option<&AnchorVersion>,
-) -> Result<Option<AnchorVersion>> {
-    let failed = |reason: String| CheckpointError::Store { object: name.to_owned(), reason };
-    let expected = match over {
-        None => None,
-        Some(AnchorVersion(Version::Contents(contents))) => Some(contents.clone()),
-        Some(AnchorVersion(Version::Object(_))) => return Ok(None),
-    };
-    let path = path.to_owned();
-    let written = tokio::task::spawn_blocking(move || {
-        replace(&path, expected.as_deref(), &bytes).map(|done| (done, bytes))
-    });
-    let written = written.await.map_err(|error| failed(error.to_string()))?;
-    let (is_replaced, bytes) = written.map_err(|error| failed(error.to_string()))?;
-    Ok(is_replaced.then_some(AnchorVersion(Version::Contents(bytes))))
+/// Reads the file; `None` where there is none.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Replaces the file's contents where they are `expected`, under a lock that processes of other hosts respect where the file
-/// system shares locks. Returns whether they were.
+/// system shares locks. Returns whether they were. Fails while another one writes.
 fn replace(path: &Path, expected: Option<&[u8]>, bytes: &[u8]) -> io::Result<bool> {
     let lock = locked(&path.with_extension("lock"))?;
-    let found = match fs::read(path) {
-        Ok(found) => Some(found),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    if found.as_deref() != expected {
+    if read(path)?.as_deref() != expected {
         return Ok(false);
     }
     let draft = path.with_extension("new");
@@ -141,7 +158,7 @@ fn replace(path: &Path, expected: Option<&[u8]>, bytes: &[u8]) -> io::Result<boo
 
 fn locked(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-    file.lock()?;
+    file.try_lock()?;
     Ok(file)
 }
 
@@ -191,16 +208,36 @@ mod tests {
             let mut over = None;
             for round in 0..8 {
                 let writing = (0..8).map(|writer| {
-                    let store = store.clone();
+                    // As of another process: those that find the folder locked fail.
+                    let store = CheckpointStore { anchor_turn: Arc::default(), ..store.clone() };
                     let over: Option<AnchorVersion> = over.clone();
                     let bytes = format!("{round}-{writer}").into_bytes();
-                    async move { store.write_anchor(&LEDGER, bytes, over.as_ref()).await.unwrap() }
+                    tokio::spawn(async move { store.write_anchor(&LEDGER, bytes, over.as_ref()).await })
                 });
                 let done = futures::future::join_all(writing).await;
-                let mut won = done.into_iter().flatten();
+                let mut won = done.into_iter().filter_map(|written| written.unwrap().ok().flatten());
                 over = Some(won.next().expect("one succeeds"));
                 assert!(won.next().is_none(), "round {round}: two writers succeeded");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_hangs_keeps_one_call_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, _] = stores(folder.path());
+        let turn = store.anchor_turn.clone().lock_owned().await;
+        let read = store.read_anchor(&LEDGER).await.map(drop);
+        let written = store.write_anchor(&LEDGER, vec![1], None).await.map(drop);
+        for refused in [read, written] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("an earlier call of the folder has not returned yet"), "{refused}");
+        }
+        drop(turn);
+        // Another process hangs while it has the lock.
+        let lock = locked(&folder.path().join(anchor_object(&LEDGER)).with_extension("lock")).unwrap();
+        store.write_anchor(&LEDGER, vec![1], None).await.unwrap_err();
+        drop(lock);
+        store.write_anchor(&LEDGER, vec![1], None).await.unwrap().unwrap();
     }
 }

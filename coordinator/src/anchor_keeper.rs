@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use checkpoint_store::{AnchorVersion, CheckpointStore};
-use ledger::{Draws, Ledger, LedgerError, StoreAnchor, StoreLease};
+use ledger::{Ledger, LedgerError, StoreAnchor, StoreLease};
+use node::process::readiness::Readiness;
 use node::process::{blocking, rng};
 use proto::Nonce;
 use tokio_util::sync::CancellationToken;
@@ -14,8 +15,10 @@ use tracing::{info, warn};
 use crate::anchor_place::store_elsewhere;
 use crate::config::Settings;
 
-/// The lease of an anchor, in leases of workers: a store may be silent for some renewals.
+/// The lease of an anchor, in leases of workers: a store may be silent for some renewals. One is due after each of these parts.
 const LEASE: u32 = 5;
+/// The part of a lease, one in so many, after which a renewal that failed is tried again.
+const RETRY: u32 = 20;
 /// The part of a lease, one in so many, that is left unused: clocks differ in pace.
 const MARGIN: u32 = 5;
 /// The time that a coordinator which ends gives the store to hear of it.
@@ -26,6 +29,8 @@ const PARTING: Duration = Duration::from_secs(2);
 pub enum Trouble {
     /// The ledger was found to be a copy, and is stopped.
     Copied,
+    /// Another process renews it, of a ledger that does not differ from this one so far.
+    OtherHolder,
     /// The store, or another process, did not let it happen this time.
     ForNow(String),
 }
@@ -43,6 +48,7 @@ pub struct AnchorKeeper {
 }
 
 /// The anchor as this process wrote it.
+#[derive(Clone)]
 struct Held {
     anchor: StoreAnchor,
     version: AnchorVersion,
@@ -59,23 +65,37 @@ struct Found {
 impl AnchorKeeper {
     /// Takes the ledger's anchor up, where its checkpoint store is outside of the data folder. Afterwards the ledger is stopped if
     /// it is a copy, and binds nothing as long as the store does not answer. Waits for the time of a lease where another process
-    /// may hold the anchor.
+    /// may hold the anchor, and for as long as one renews it; `readiness` says so.
     ///
     /// # Errors
     /// The store's URL is wrong, or the ledger fails.
     pub async fn begin(
         ledger: &Ledger,
         settings: &Settings,
+        readiness: &Readiness,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<Option<Self>> {
-        let Some(url) = store_elsewhere(settings).filter(|_| ledger.copied().is_none()) else {
+        if ledger.copied().is_some() {
             return Ok(None);
+        }
+        let url = match store_elsewhere(settings) {
+            Ok(url) => url,
+            Err(reason) => {
+                info!(reason, "no anchor of the ledger is kept in a checkpoint store");
+                return Ok(None);
+            }
         };
+        info!(store = url, "the ledger's anchor is kept in the checkpoint store too");
         let plain_http = settings.s3_plain_http;
         let opening = url.clone();
         let store = blocking::run(move || CheckpointStore::open_over(&opening, plain_http)).await??;
         let mut keeper = Self::new(ledger.clone(), store, url, settings.lease_ttl * LEASE)?;
-        keeper.attempt(shutdown).await;
+        readiness
+            .set_not_ready(format!("waiting whether another process renews the anchor in {}", keeper.url));
+        while let Err(Trouble::OtherHolder) = keeper.attempt(shutdown).await {
+            readiness
+                .set_not_ready(format!("waiting while another process renews the anchor in {}", keeper.url));
+        }
         Ok(Some(keeper))
     }
 
@@ -91,15 +111,18 @@ impl AnchorKeeper {
         Ok(Self { ledger, store, url, id, lease, lease_time, held: None })
     }
 
-    /// Renews the anchor until shutdown, or until the ledger is found to be a copy. Then gives it up.
+    /// Renews the anchor until shutdown, which is for the time when no more call binds, or until the ledger is found to be a copy.
+    /// Then gives it up.
     pub async fn keep(mut self, shutdown: CancellationToken) {
+        let mut pause = self.lease_time / LEASE;
         while self.ledger.copied().is_none() {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                () = tokio::time::sleep(self.lease_time / LEASE) => {}
+                () = tokio::time::sleep(pause) => {}
             }
-            self.attempt(&shutdown).await;
+            let is_renewed = self.attempt(&shutdown).await.is_ok();
+            pause = self.lease_time / if is_renewed { LEASE } else { RETRY };
         }
         self.lease.end();
         if self.ledger.copied().is_none() {
@@ -107,8 +130,8 @@ impl AnchorKeeper {
         }
     }
 
-    /// Takes up or renews the anchor, once.
-    async fn attempt(&mut self, shutdown: &CancellationToken) {
+    /// Takes up or renews the anchor, once, unless `shutdown` comes before.
+    async fn attempt(&mut self, shutdown: &CancellationToken) -> Result<(), Trouble> {
         let step = async {
             match self.held {
                 Some(_) => self.renew().await,
@@ -117,75 +140,47 @@ impl AnchorKeeper {
         };
         let done = tokio::select! {
             biased;
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => return Ok(()),
             done = step => done,
         };
-        if let Err(Trouble::ForNow(reason)) = done {
-            warn!(store = self.url, reason, "the ledger's anchor in the checkpoint store was not renewed");
-            self.lease.note(reason);
-        }
-    }
-
-    /// Takes the anchor up, unless another process renews it.
-    pub async fn take_up(&mut self) -> Result<(), Trouble> {
-        let mut found = self.read().await?;
-        if let Some(first) = found.as_ref().map(|found| found.anchor.clone())
-            && self.ledger.may_be_held(&first)
-        {
-            let lease = first.lease().max(self.lease_time);
-            info!(
-                store = self.url,
-                ?lease,
-                "another process had the ledger's anchor: waiting whether it renews it"
-            );
-            tokio::time::sleep(lease).await;
-            found = self.read().await?;
-            if let Some(second) = found.as_ref().filter(|second| !second.anchor.is_same_write(&first))
-                && self.ledger.may_be_held(&second.anchor)
-            {
-                let found = "another coordinator renews its anchor in the checkpoint store, and so has a copy of it open";
-                return Err(self.copied(found));
+        let reason = match &done {
+            Ok(()) | Err(Trouble::Copied) => return done,
+            Err(Trouble::OtherHolder) => {
+                "another process renews it, and so has this ledger or a copy of it open"
             }
-        }
-        let draws = Draws { place: nonce()?, opening: nonce()?, written: nonce()? };
-        let ledger = self.ledger.clone();
-        let lease_time = self.lease_time;
-        let over = found.as_ref().map(|found| found.version.clone());
-        let announced = self.on_ledger(move || {
-            ledger.announcement(found.as_ref().map(|found| &found.anchor), draws, lease_time)
-        });
-        let announced = announced.await?;
-        let version = match self.write(&announced, over.as_ref()).await? {
-            Some(version) => version,
-            None => match self.read().await? {
-                Some(found) if found.anchor.is_same_write(&announced) => found.version,
-                _ => return Err(Trouble::ForNow("another process has written it meanwhile".to_owned())),
-            },
+            Err(Trouble::ForNow(reason)) => reason.as_str(),
         };
-        let ledger = self.ledger.clone();
-        let noted = announced.clone();
-        self.on_ledger(move || ledger.note_opening(&noted)).await?;
-        self.held = Some(Held { anchor: announced, version, pending: None });
-        self.renew().await
+        if self.lease.trouble().is_none_or(|noted| noted.reason != reason) {
+            warn!(store = self.url, reason, "the ledger's anchor in the checkpoint store was not renewed");
+        }
+        self.lease.note(reason.to_owned());
+        done
     }
 
-    /// Renews the anchor that this process holds. A write whose outcome is open is repeated as it was.
+    /// Renews the anchor that this process holds. A write whose outcome is open, also by the end of this call half-way, is repeated
+    /// as it was.
     pub async fn renew(&mut self) -> Result<(), Trouble> {
-        let Some(mut held) = self.held.take() else { return Ok(()) };
-        let renewed = self.renew_held(&mut held).await;
+        let Some(mut held) = self.held.clone() else { return Ok(()) };
+        let now = Instant::now();
+        let pending = match held.pending.clone() {
+            Some(pending) => pending,
+            None => (self.next(&held.anchor).await?, now),
+        };
+        self.held = Some(Held { pending: Some(pending.clone()), ..held.clone() });
+        let renewed = self.renew_held(&mut held, pending, now).await;
         self.held = Some(held);
         renewed
     }
 
-    async fn renew_held(&self, held: &mut Held) -> Result<(), Trouble> {
-        let now = Instant::now();
-        let pending = match held.pending.take() {
-            Some((anchor, tried)) => (anchor, tried),
-            None => (self.next(&held.anchor).await?, now),
-        };
-        let anchor = pending.0.clone();
+    async fn renew_held(
+        &self,
+        held: &mut Held,
+        pending: (StoreAnchor, Instant),
+        now: Instant,
+    ) -> Result<(), Trouble> {
+        held.pending = Some(pending.clone());
+        let anchor = pending.0;
         let first_tried = pending.1;
-        held.pending = Some(pending);
         let written = match self.write(&anchor, Some(&held.version)).await? {
             Some(version) => Some((version, now)),
             None => match self.read().await? {
@@ -199,8 +194,8 @@ impl AnchorKeeper {
                     let found = "another process has taken up its anchor in the checkpoint store";
                     return Err(self.copied(found));
                 }
-                // Whoever empties a store takes a cache away, and proves nothing.
-                None => self.write(&anchor, None).await?.map(|version| (version, now)),
+                // A store that is emptied has lost a cache, and proves nothing.
+                None => self.create_again(&anchor).await?.map(|version| (version, now)),
             },
         };
         let Some((version, since)) = written else {
@@ -209,6 +204,15 @@ impl AnchorKeeper {
         *held = Held { anchor, version, pending: None };
         self.lease.prolong(since + self.lease_time - self.lease_time / MARGIN);
         Ok(())
+    }
+
+    /// Writes the anchor where it is gone. Where another process was first, that one may have taken a copy up.
+    async fn create_again(&self, anchor: &StoreAnchor) -> Result<Option<AnchorVersion>, Trouble> {
+        let created = self.write(anchor, None).await?;
+        if created.is_none() {
+            self.lease.end();
+        }
+        Ok(created)
     }
 
     async fn next(&self, anchor: &StoreAnchor) -> Result<StoreAnchor, Trouble> {
@@ -220,7 +224,8 @@ impl AnchorKeeper {
 
     /// Gives the anchor up. Where that fails, the next process waits for the time of a lease.
     async fn part(&mut self) -> Result<(), Trouble> {
-        let Some(held) = self.held.take().filter(|held| held.pending.is_none()) else { return Ok(()) };
+        // Over what was there before a write whose outcome is open: only one of the two gets through.
+        let Some(held) = self.held.take() else { return Ok(()) };
         let ledger = self.ledger.clone();
         let drawn = nonce()?;
         let last = self.on_ledger(move || Ok((ledger.parting(&held.anchor, drawn)?, held.version)));
@@ -232,8 +237,9 @@ impl AnchorKeeper {
     async fn read(&self) -> Result<Option<Found>, Trouble> {
         let read = tokio::time::timeout(self.patience(), self.store.read_anchor(&self.id)).await;
         let Some(stored) = read.map_err(|_| self.silent())?.map_err(for_now)? else { return Ok(None) };
+        // Bytes that were damaged in the store prove nothing.
         let anchor = StoreAnchor::from_bytes(&stored.bytes)
-            .map_err(|error| self.copied(&format!("its anchor in the checkpoint store is none: {error}")))?;
+            .map_err(|error| Trouble::ForNow(format!("what is there is no anchor: {error}")))?;
         let ledger = self.ledger.clone();
         let compared = anchor.clone();
         let witness = self.url.clone();
@@ -253,9 +259,9 @@ impl AnchorKeeper {
         tokio::time::timeout(self.patience(), write).await.map_err(|_| self.silent())?.map_err(for_now)
     }
 
-    /// Returns how long one answer of the store is waited for.
+    /// Returns how long one answer of the store is waited for: one that never comes leaves time to try again within the lease.
     fn patience(&self) -> Duration {
-        self.lease_time * 2 / LEASE
+        self.lease_time / LEASE
     }
 
     fn silent(&self) -> Trouble {
@@ -282,6 +288,8 @@ fn for_now(error: impl ToString) -> Trouble {
 fn nonce() -> Result<Nonce, Trouble> {
     rng::nonce().map_err(for_now)
 }
+
+mod taking_up;
 
 #[cfg(test)]
 mod tests;

@@ -6,14 +6,14 @@ use url::Url;
 
 use crate::config::Settings;
 
-/// Returns the URL of the checkpoint store, unless there is none or it is in the data folder: what is there goes back and is
-/// cloned with the ledger, and knows no better.
-pub fn store_elsewhere(settings: &Settings) -> Option<String> {
-    let url = settings.checkpoint_url.clone()?;
+/// Returns the URL of the checkpoint store, or why there is none that keeps an anchor: what is in the data folder goes back and is
+/// cloned with the ledger, and knows no better. (So does another folder on the same volume, where all of that goes back.)
+pub fn store_elsewhere(settings: &Settings) -> Result<String, &'static str> {
+    let url = settings.checkpoint_url.clone().ok_or("checkpoints are turned off")?;
     let folder =
         Url::parse(&url).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
     let is_within = folder.is_some_and(|folder| resolved(&folder).starts_with(resolved(&settings.data_dir)));
-    (!is_within).then_some(url)
+    if is_within { Err("the checkpoint store is in the data folder") } else { Ok(url) }
 }
 
 /// Resolves links as far as the path exists.
@@ -41,10 +41,10 @@ mod tests {
         let settings = Settings::in_folder(&data).unwrap();
         let place = |url: String| {
             let settings = Settings { checkpoint_url: Some(url), ..settings.clone() };
-            store_elsewhere(&settings).is_some()
+            store_elsewhere(&settings).is_ok()
         };
-        assert!(store_elsewhere(&settings).is_none(), "by default");
-        assert!(store_elsewhere(&Settings { checkpoint_url: None, ..settings.clone() }).is_none());
+        assert!(store_elsewhere(&settings).is_err(), "by default");
+        assert!(store_elsewhere(&Settings { checkpoint_url: None, ..settings.clone() }).is_err());
         let under = |path: &Path| format!("file://{}", path.display());
         assert!(!place(under(&data.join("a/b"))));
         assert!(place(under(&data.join("link/b"))));

@@ -233,9 +233,16 @@ impl Coordinator {
         &self.release_authority
     }
 
-    /// Returns the checkpoint store; `None` if checkpoints are turned off, and once the ledger is known to be a copy.
+    /// Returns the checkpoint store; `None` if checkpoints are turned off, once the ledger is known to be a copy, and until
+    /// [`Self::awaits_anchor`] has ended.
     pub fn checkpoint_store(&self) -> Option<&CheckpointStore> {
-        self.checkpoints.store.as_ref().filter(|_| self.state.ledger.copied().is_none())
+        let is_closed = self.state.ledger.copied().is_some() || self.awaits_anchor();
+        self.checkpoints.store.as_ref().filter(|_| !is_closed)
+    }
+
+    /// Returns whether the ledger's anchor was not taken up yet: checkpoints may be those of another coordinator.
+    pub fn awaits_anchor(&self) -> bool {
+        self.state.ledger.awaits_lease()
     }
 
     /// Returns the checkpoint store's URL; empty if checkpoints are turned off.

@@ -78,9 +78,9 @@ pub enum LedgerError {
     /// The file is a copy, or an older copy was put in its place. Nothing was changed.
     #[error(
         "ledger {} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds nothing. \
-         Go on with the original where there is one. Where this one is to go on, adopt it: `rustle ledger adopt`, or \
-         connect(…, adopt=True), opens a branch with fresh noise in every running job. What the other one released since is \
-         in no account of this one",
+         Go on with the original where there is one. Where this one is to go on and is a file, adopt it: \
+         `rustle ledger adopt`, or connect(…, adopt=True), opens a branch with fresh noise in every running job. One in etcd \
+         can't be adopted. What the other one released since is in no account of this one",
         path.display()
     )]
     Copied { path: PathBuf, found: String, witness: String },

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ledger::{AnchorPlace, JobState};
+use ledger::{AnchorPlace, Draws, JobState};
 use plan::Plan;
 use proto::JobId;
 use tempfile::TempDir;
@@ -87,6 +87,20 @@ fn assert_binds(keeper: &AnchorKeeper, name: &str) {
     change(keeper, name).unwrap();
 }
 
+/// Lets one process take the anchor up while another one renews it.
+async fn taken_up_beside(taking: &mut AnchorKeeper, renewing: &mut AnchorKeeper) -> Result<(), Trouble> {
+    let renewing = async {
+        loop {
+            tokio::time::sleep(LEASE_TIME / LEASE).await;
+            renewing.renew().await.unwrap();
+        }
+    };
+    tokio::select! {
+        taken = taking.take_up() => taken,
+        () = renewing => unreachable!("it renews for ever"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_two_on_copies_the_one_that_renews_goes_on() {
     let site = Site::new();
@@ -96,19 +110,14 @@ async fn of_two_on_copies_the_one_that_renews_goes_on() {
     site.copy("original", "clone");
     let mut clone = site.start("clone");
     assert!(change(&clone, "early").is_err(), "nothing is bound before the anchor is taken up");
-    let renewing = async {
-        loop {
-            tokio::time::sleep(LEASE_TIME / LEASE).await;
-            original.renew().await.unwrap();
-        }
-    };
-    let taken = tokio::select! {
-        taken = clone.take_up() => taken,
-        () = renewing => unreachable!("it renews for ever"),
-    };
-    assert!(matches!(taken, Err(Trouble::Copied)), "{taken:?}");
-    assert_copied(&clone, "another coordinator renews its anchor");
+    let taken = taken_up_beside(&mut clone, &mut original).await;
+    assert!(matches!(taken, Err(Trouble::OtherHolder)), "{taken:?}");
+    assert!(clone.ledger.copied().is_none(), "the two are the same so far");
+    assert!(change(&clone, "early").is_err(), "nothing is bound while the other one renews");
     assert_binds(&original, "b");
+    let taken = taken_up_beside(&mut clone, &mut original).await;
+    assert!(matches!(taken, Err(Trouble::Copied)), "{taken:?}");
+    assert_copied(&clone, "has seen 2 entries of its chains, and it has 1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +165,7 @@ async fn an_older_copy_is_found_by_opening_and_by_height() {
         assert!(matches!(old.take_up().await, Err(Trouble::Copied)), "{copy}");
         assert_copied(&old, "names another opening");
     }
-    // Within one opening the height alone tells.
+    // Within one opening it is found by the height, and by nothing else.
     drop(original);
     let mut original = site.taken_up("original").await;
     site.copy("original", "within");
@@ -190,26 +199,17 @@ async fn a_store_that_does_not_answer_raises_no_alarm_and_lets_nothing_be_bound_
     fs::rename(site.path("store"), &hidden).unwrap();
     let mut keeper = site.start("original");
     fs::remove_dir(site.path("store")).unwrap();
-    keeper.attempt(&CancellationToken::new()).await;
+    keeper.attempt(&CancellationToken::new()).await.unwrap_err();
     assert!(keeper.ledger.anchor_trouble().is_some_and(|trouble| !trouble.is_leased));
     assert!(matches!(change(&keeper, "c"), Err(LedgerError::Unanchored { .. })));
     fs::rename(&hidden, site.path("store")).unwrap();
-    keeper.attempt(&CancellationToken::new()).await;
+    keeper.attempt(&CancellationToken::new()).await.unwrap();
     assert_binds(&keeper, "c");
     assert!(keeper.ledger.anchor_trouble().is_none());
 }
 
-#[tokio::test]
-async fn a_lease_that_is_not_renewed_ends() {
-    let site = Site::new();
-    let mut keeper = site.start_over("original", "store", Duration::from_millis(5));
-    keeper.take_up().await.unwrap_or(());
-    std::thread::sleep(Duration::from_millis(5));
-    assert!(matches!(change(&keeper, "a"), Err(LedgerError::Unanchored { .. })));
-}
-
 #[tokio::test(start_paused = true)]
-async fn ordinary_operations_raise_no_alarm_and_wait_for_nothing() {
+async fn ordinary_operations_raise_no_alarm_and_wait_for_a_store_without_the_anchor_alone() {
     let site = Site::new();
     let began = tokio::time::Instant::now();
     // Killed, and started again; ended in order; the folder under another name.
@@ -220,7 +220,7 @@ async fn ordinary_operations_raise_no_alarm_and_wait_for_nothing() {
     drop(keeper);
     fs::rename(site.path("original"), site.path("moved")).unwrap();
     drop(site.taken_up("moved").await);
-    // Another store in between, and none.
+    // Another store in between, whose lack of an anchor may be a loss, and none.
     let mut elsewhere = site.start_over("moved", "store-2", LEASE_TIME);
     elsewhere.take_up().await.unwrap();
     assert_binds(&elsewhere, "b");
@@ -235,8 +235,10 @@ async fn ordinary_operations_raise_no_alarm_and_wait_for_nothing() {
     keeper.renew().await.unwrap();
     assert_binds(&keeper, "c");
     drop(keeper);
+    assert_eq!(began.elapsed().as_secs(), LEASE_TIME.as_secs(), "for the other store");
     fs::remove_file(&anchor).unwrap();
     drop(site.taken_up("moved").await);
+    assert_eq!(began.elapsed().as_secs(), 2 * LEASE_TIME.as_secs(), "for the anchor that was gone");
     // Ends between the writes of a taking up.
     for notes in [false, true] {
         let mut keeper = site.start("moved");
@@ -251,7 +253,7 @@ async fn ordinary_operations_raise_no_alarm_and_wait_for_nothing() {
         keeper = site.taken_up("moved").await;
         assert_binds(&keeper, if notes { "d" } else { "e" });
     }
-    assert_eq!(began.elapsed(), Duration::ZERO, "a process has waited");
+    assert_eq!(began.elapsed().as_secs(), 2 * LEASE_TIME.as_secs(), "a process has waited");
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,3 +272,5 @@ async fn a_copy_that_was_adopted_has_an_anchor_of_its_own() {
     original.renew().await.unwrap();
     assert_binds(&original, "a");
 }
+
+mod watching;

@@ -47,8 +47,8 @@ pub fn problems_of_cluster(cluster: &Cluster, now: Instant) -> Vec<Problem> {
 }
 
 fn copied(cluster: &Cluster) -> Option<Problem> {
-    let next_step = "stop this coordinator; go on with the original ledger, or adopt this one: rustle ledger adopt --data-dir DIR \
-                     (docs/operations.md, Disaster)";
+    let next_step = "stop this coordinator; go on with the original ledger, or adopt this one where it is a file: rustle ledger \
+                     adopt --data-dir DIR (docs/operations.md, Disaster); in etcd bring a newer snapshot back";
     let what = cluster.copied.as_ref()?.to_string();
     Some(Problem::new(Severity::Critical, "ledger_copied", what, next_step))
 }

@@ -112,7 +112,8 @@ async fn a_coordinator_whose_anchor_is_replaced_says_so_at_once_and_admits_no_wo
         let anchor = names.find(|path| path.to_string_lossy().contains(".anchor-")).unwrap();
         std::fs::remove_file(anchor).unwrap();
         if by_change {
-            coordinator.bind_now(bind(0..1, "x")).await.unwrap();
+            let refused = coordinator.bind_now(bind(0..1, "x")).await.map(drop).unwrap_err();
+            assert_eq!(refused.kind(), "ledger_copied");
         } else {
             coordinator.look_at_anchor();
         }
@@ -121,6 +122,19 @@ async fn a_coordinator_whose_anchor_is_replaced_says_so_at_once_and_admits_no_wo
         assert_eq!(refused.kind(), "ledger_copied");
         assert!(coordinator.checkpoint_store().is_none());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_touches_no_checkpoint_before_its_anchor_is_taken_up() {
+    let folder = TempDir::new().unwrap();
+    let ledger = ledger_in(&folder);
+    let lease = ledger.require_lease("s3://bucket");
+    let settings = Settings::in_folder(folder.path()).unwrap();
+    let stop = FatalStop::new(CancellationToken::new());
+    let coordinator = Coordinator::open(ledger, settings, Connections::new(), stop).unwrap();
+    assert!(coordinator.checkpoint_store().is_none());
+    lease.prolong(std::time::Instant::now());
+    assert!(coordinator.checkpoint_store().is_some(), "later ones have its epoch");
 }
 
 #[tokio::test(start_paused = true)]

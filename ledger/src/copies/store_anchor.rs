@@ -17,8 +17,12 @@ use crate::{
 use super::{
     guard::Proof,
     store_lease::{AnchorTrouble, StoreLease},
-    take_up::{OPENING, height},
+    take_up::height,
 };
+
+/// The beginning of the names of openings by anchors in checkpoint stores, in the table of identity. An adoption drops them with
+/// all that begin with [`super::take_up::OPENING`].
+const OF_STORES: &str = "opening/store-";
 
 /// The file of the random number that Linux draws when it starts.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -111,6 +115,23 @@ impl Ledger {
     /// Lets nothing be bound from now on without a lease of the anchor in the store with this URL.
     pub fn require_lease(&self, store: &str) -> Arc<StoreLease> {
         self.copies.require_lease(store)
+    }
+
+    /// Returns whether a lease is required and was never held: until then another process may have the ledger.
+    pub fn awaits_lease(&self) -> bool {
+        self.copies.lease().is_some_and(|lease| !lease.was_held())
+    }
+
+    /// Returns whether the ledger was ever taken up with an anchor in a checkpoint store.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn had_store_anchor(&self) -> Result<bool> {
+        self.store.read(|transaction| {
+            let identity = transaction.open_table(IDENTITY)?;
+            let first = identity.range(OF_STORES..)?.next().transpose()?;
+            Ok(first.is_some_and(|(name, _)| name.value().starts_with(OF_STORES)))
+        })
     }
 
     /// Returns why the anchor in the checkpoint store is not renewed; `None` where it is, or needs not be.
@@ -236,5 +257,5 @@ impl Known {
 
 /// Returns the name of the latest opening by this anchor in the table of identity.
 fn known_as(place: &Nonce) -> String {
-    format!("{OPENING}store-{}", hex::encode(&place.as_bytes()[..16]))
+    format!("{OF_STORES}{}", hex::encode(&place.as_bytes()[..16]))
 }

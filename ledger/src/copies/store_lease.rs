@@ -18,6 +18,7 @@ pub struct StoreLease {
 struct State {
     until: Option<Instant>,
     trouble: Option<String>,
+    was_held: bool,
 }
 
 /// Why an anchor was not renewed.
@@ -39,7 +40,7 @@ impl StoreLease {
 
     /// Prolongs the lease: no other process takes a copy up before `until`.
     pub fn prolong(&self, until: Instant) {
-        *self.state() = State { until: Some(until), trouble: None };
+        *self.state() = State { until: Some(until), trouble: None, was_held: true };
     }
 
     /// Notes why the anchor was not renewed. The lease lasts as long as it was given for.
@@ -50,6 +51,11 @@ impl StoreLease {
     /// Ends the lease: nothing more is bound.
     pub fn end(&self) {
         self.state().until = None;
+    }
+
+    /// Returns whether the lease was held at any time.
+    pub(super) fn was_held(&self) -> bool {
+        self.state().was_held
     }
 
     /// Returns why the latest renewal failed; `None` where it did not.
@@ -76,5 +82,33 @@ impl StoreLease {
 impl State {
     fn is_leased(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_lasts_as_long_as_it_was_given_for() {
+        const LONG: Duration = Duration::from_secs(3600);
+        let lease = StoreLease::new("file:///store".to_owned());
+        let is_refused = || matches!(lease.check(), Err(LedgerError::Unanchored { .. }));
+        assert!(is_refused() && !lease.was_held(), "before it has begun");
+        lease.prolong(Instant::now() + LONG);
+        lease.check().unwrap();
+        lease.note("silent".to_owned());
+        lease.check().unwrap();
+        assert!(lease.trouble().unwrap().is_leased);
+        lease.prolong(Instant::now());
+        assert!(is_refused() && lease.was_held(), "its time is over");
+        lease.note("silent".to_owned());
+        assert!(!lease.trouble().unwrap().is_leased);
+        lease.prolong(Instant::now() + LONG);
+        assert!(lease.trouble().is_none());
+        lease.end();
+        assert!(is_refused());
     }
 }

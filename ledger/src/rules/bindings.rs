@@ -41,6 +41,7 @@ impl Ledger {
     ///
     /// [`LedgerError::AlreadyBound`] where a row is bound to another commitment, [`LedgerError::BranchSuperseded`]
     /// where the job was rewound, [`LedgerError::JobState`], [`LedgerError::RowBeyondIterations`]; or the store failed.
+    /// [`LedgerError::Copied`] and [`LedgerError::Unanchored`], also where that came up while the rows were bound.
     pub fn bind(
         &self,
         job: &JobId,
@@ -52,7 +53,9 @@ impl Ledger {
         let request = Request { job: job.clone(), branch, rows, commitments: commitments.into(), by };
         request.check()?;
         self.copies.check()?;
-        let bound = self.bind_checked(request);
+        // Again once it is durable: a commit may outlast the lease, and the anchor may be replaced meanwhile. The rows stay bound,
+        // and the same call gets them once the ledger binds again.
+        let bound = self.bind_checked(request).and_then(|bound| self.copies.check().map(|()| bound));
         if let Err(LedgerError::AlreadyBound { .. }) = &bound {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
             *refusals.entry((job.clone(), branch)).or_default() += 1;

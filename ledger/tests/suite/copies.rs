@@ -87,6 +87,7 @@ fn train(ledger: &Ledger, rows: u64) {
 fn assert_copied(ledger: &Ledger, why: &str) {
     let copied = ledger.copied().expect("a copy is found").to_string();
     assert!(copied.contains(why) && copied.contains("rustle ledger adopt"), "{copied}");
+    let bound = ledger.rows_bound(&id("j")).unwrap();
     let request = OpenBranch { job: id("j"), from_row: 1, expected_branch: 0, parent: None };
     let opened = ledger.open_branch(&request, nonce(99)).err();
     let created = ledger.create_job(&job("another"), &two_shards()).err();
@@ -94,6 +95,7 @@ fn assert_copied(ledger: &Ledger, why: &str) {
         let refused = refused.expect("a copy binds");
         assert!(matches!(refused, LedgerError::Copied { .. }), "{refused}");
     }
+    assert_eq!(ledger.rows_bound(&id("j")).unwrap(), bound, "a copy binds, and says that it doesn't");
     assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::Existing);
     ledger.report(&id("j")).unwrap();
     ledger.cursor(&id("j"), [0; 32], None).unwrap();
@@ -185,7 +187,9 @@ fn an_anchor_that_goes_while_the_ledger_is_open_stops_it() {
     let ledger = run.open("run", 10);
     train(&ledger, 1);
     fs::remove_file(run.anchor("run", ID)).unwrap();
-    bind(&ledger, 1, "step 1").unwrap();
+    // A copy may have bound the row meanwhile, to something else.
+    let refused = bind(&ledger, 1, "step 1").expect_err("the change that finds it is granted");
+    assert!(matches!(refused, LedgerError::Copied { .. }), "{refused}");
     assert_copied(&ledger, "replaced or removed");
 }
 
