@@ -199,7 +199,7 @@ impl AnchorKeeper {
                     let found = "another process has taken up its anchor in the checkpoint store";
                     return Err(self.copied(found));
                 }
-                // Whoever empties a store takes a cache away, and proves nothing.
+                // A store that was emptied has lost a cache, and proves nothing.
                 None => self.write(&anchor, None).await?.map(|version| (version, now)),
             },
         };

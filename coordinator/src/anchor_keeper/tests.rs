@@ -156,7 +156,7 @@ async fn an_older_copy_is_found_by_opening_and_by_height() {
         assert!(matches!(old.take_up().await, Err(Trouble::Copied)), "{copy}");
         assert_copied(&old, "names another opening");
     }
-    // Within one opening the height alone tells.
+    // Within one opening the height alone shows it.
     drop(original);
     let mut original = site.taken_up("original").await;
     site.copy("original", "within");

@@ -138,7 +138,7 @@ async fn an_adopted_job_says_so_beside_its_cost() {
                 ids.set(ids.get() + 1);
                 Ok::<_, ledger::LedgerError>(Nonce::from_bytes([ids.get(); 32]))
             };
-            release::adoption::adopt(&ledger_in(&folder), &place, nonce).unwrap();
+            ::release::adoption::adopt(&ledger_in(&folder), &place, nonce).unwrap();
         }
         let coordinator = open(&folder);
         coordinator.meter_jobs().await;

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{LedgerError, Result};
 
-/// The lease of one process on one anchor. Without it the ledger binds nothing; with it again, it goes on.
+/// The lease of one process on one anchor. The ledger binds nothing without it.
 pub struct StoreLease {
     store: String,
     state: Mutex<State>,
