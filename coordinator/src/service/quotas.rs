@@ -32,7 +32,8 @@ impl Coordinator {
 
     /// Counts the rows of a binding that are not bound.
     async fn unbound_rows(&self, bind: &Bind) -> Result<u64> {
-        let (job, rows) = (bind.job.clone(), bind.rows);
+        let job = bind.job.clone();
+        let rows = bind.rows;
         let lineage = self.cluster().job(&job)?.record.lineage.clone();
         self.with_ledger(move |ledger| {
             let mut bound = 0;

@@ -17,7 +17,8 @@ pub fn log_taken(leases: &[LeaseGrant]) {
     leases.iter().for_each(|grant| by_job.entry(&grant.job).or_default().push(grant));
     for (job, grants) in by_job {
         let [first, ..] = grants[..] else { continue };
-        let (shard, branch) = (first.shard, first.branch());
+        let shard = first.shard;
+        let branch = first.branch();
         tracing::info!(%job, branch, shard, and_more = grants.len() - 1, "leases taken");
     }
 }

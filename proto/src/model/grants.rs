@@ -162,7 +162,8 @@ impl GrantedLeases {
         let mut read_all = |grants: Vec<pb::LeaseGrant>| {
             let mut readable = Vec::new();
             for grant in grants {
-                let (job, shard) = (grant.job.clone(), grant.shard);
+                let job = grant.job.clone();
+                let shard = grant.shard;
                 match read_shared(grant, &mut lineages) {
                     Ok(grant) => readable.push(grant),
                     Err(error) => unreadable.push((job, shard, error)),
