@@ -18,7 +18,8 @@ use crate::{
     orders::Orders,
     regions::Regions,
     release_log::ReleasedRow,
-    slice_stream::{Slice, SliceStream, reader_is_stalled},
+    shard::readers::reader_is_stalled,
+    slice_stream::{Slice, SliceStream},
     snapshot::{self, Snapshot},
 };
 

@@ -7,7 +7,6 @@ mod settings;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use node::admission::KeyedRates;
 use node::auth::ClientKey;
@@ -16,7 +15,7 @@ use tokio::time::Instant;
 
 pub use durable::{DurableTotals, branch_bytes, rows_bytes};
 pub use rates::Rate;
-use rates::RatePair;
+use rates::{RatePair, in_ms};
 pub use settings::{QuotaArgs, QuotaSettings};
 
 const DAY: f64 = 86_400.0;
@@ -113,10 +112,13 @@ impl Quotas {
             self.take_bytes(requester, rows_bytes(rows))?;
             under_way.insert(job.clone(), others + rows);
         }
-        let quotas = self.clone();
-        let requester = requester.clone();
-        let job = job.clone();
-        Ok(RowsPermit { quotas, requester, job, rows, newly: 0 })
+        Ok(RowsPermit {
+            quotas: self.clone(),
+            requester: requester.clone(),
+            job: job.clone(),
+            rows,
+            newly: 0,
+        })
     }
 
     /// Checks that a job, of which the ledger has `totals`, may open one branch more.
@@ -160,9 +162,4 @@ impl Drop for RowsPermit {
 /// The runtime's time, which tests set.
 fn now() -> std::time::Instant {
     Instant::now().into_std()
-}
-
-/// Returns whole milliseconds, at least one.
-fn in_ms(wait: Duration) -> u64 {
-    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)
 }

@@ -6,7 +6,6 @@ use node::admission::KeyedRates;
 use node::auth::ClientKey;
 use proto::{JobId, ServiceError};
 
-use super::in_ms;
 use super::settings::{FLAG_BRANCHES, FLAG_CHECKPOINTS, FLAG_LOG_LINES, FLAG_PLACEMENTS};
 
 /// What may be had at once, in seconds of its rate.
@@ -98,6 +97,11 @@ impl RateRefusal {
             retry_after_ms: Some(in_ms(self.wait)),
         }
     }
+}
+
+/// Returns whole milliseconds, at least one.
+pub fn in_ms(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 #[cfg(test)]

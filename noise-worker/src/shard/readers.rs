@@ -4,9 +4,11 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use bytes::Bytes;
+use proto::ServiceError;
 
 /// The rows of a shard that are on their way to readers.
 #[derive(Debug)]
@@ -101,6 +103,14 @@ impl Drop for ReaderHold {
                 readers => _ = held.rows.insert(row, readers),
             },
         }
+    }
+}
+
+/// Returns the error for a reader that takes nothing for so long.
+pub fn reader_is_stalled(limit: Duration) -> ServiceError {
+    ServiceError::ResourceExhausted {
+        what: "the time in which a reader must take something (--reader-timeout of the worker)".to_owned(),
+        limit: format!("{limit:?}; what is missing may be fetched again"),
     }
 }
 

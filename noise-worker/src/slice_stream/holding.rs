@@ -1,22 +1,14 @@
-//! The memory that a reader holds, and the time that it has to take something.
+//! The memory that the reader of an answer holds.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use proto::{CoordinateRange, ServiceError};
+use proto::CoordinateRange;
 
 use super::SliceStream;
 use crate::shard::readers::ReaderHold;
 
 /// Bytes of a chunk for whose memory readers have no room any more: so few that any number of slow readers has little.
 const UNCOUNTED_CHUNK_BYTES: usize = 64 << 10;
-
-/// Returns the error for a reader that takes nothing for so long.
-pub fn reader_is_stalled(limit: Duration) -> ServiceError {
-    ServiceError::ResourceExhausted {
-        what: "the time in which a reader must take something (--reader-timeout of the worker)".to_owned(),
-        limit: format!("{limit:?}; what is missing may be fetched again"),
-    }
-}
 
 impl SliceStream {
     /// Holds a row of the window for its reader; `None` where readers hold all that they may, or it reads less than half of the

@@ -15,15 +15,17 @@ use tokio::{
 };
 use tracing::{Instrument, Span};
 
-pub use holding::reader_is_stalled;
-
 use crate::{
     leases::Leases,
     metric_definitions as metric,
     regions::{Destination, Regions},
     release_log::ReleasedRow,
     replay::{self, Replay},
-    shard::{Shard, readers::ReaderHold, row::Row},
+    shard::{
+        Shard,
+        readers::{ReaderHold, reader_is_stalled},
+        row::Row,
+    },
     spans::row_span,
 };
 
