@@ -17,7 +17,7 @@ fn largest(matrix: &[Vec<f64>], (b, k, m): (u64, u64, u64)) -> f64 {
     let mut dice = ChaCha8Rng::seed_from_u64(b * 100 + k * 10 + m);
     let mut most = 0.0_f64;
     for seed in 0..200_u32 {
-        // Every record is the first owner's, and most are another owner's too.
+        // Each of these records is the first owner's and a second one's.
         let graph = (0..30).map(|record| (record, [0, 1 + dice.next_u64() % 40]));
         let scheme = Scheme::ContributionBound {
             batch_size: m,

@@ -21,8 +21,8 @@ import numpy as np
 
 from . import _assumptions, _planning, errors
 from ._batches import Batches
-from ._owners import Owners
 from ._native import Plan, user_level_event, user_level_noise_multiplier
+from ._owners import Owners
 from ._session import Session
 from .federated._clients import clip
 
@@ -67,10 +67,11 @@ def plan(
 class Training:
     """Rounds of a session over the batches of users; iterate it for (round, records), from the session's next step.
 
-    ``batches``: of :func:`rustle.schemes.els`, also over :class:`rustle.Owners`, or of :func:`rustle.schemes.uls` with any scheme of users. ``combine``:
-    whether a user's gradients are averaged before they are clipped, or summed; ULS alone. ELS, and what is amplified by
-    Poisson sampling, needs an identity plan. ``divide_by``: a public constant that sums are divided by. By default it is
-    :attr:`expected_size`, which depends on the data, so that statements for add-remove are refused.
+    ``batches``: of :func:`rustle.schemes.els`, also over :class:`rustle.Owners`, or of :func:`rustle.schemes.uls` with any
+    scheme of users. ``combine``: whether a user's gradients are averaged before they are clipped, or summed; ULS alone.
+    ELS, and what is amplified by Poisson sampling, needs an identity plan. ``divide_by``: a public constant that sums are
+    divided by. By default it is :attr:`expected_size`, which depends on the data, so that statements for add-remove are
+    refused.
     """
 
     def __init__(
