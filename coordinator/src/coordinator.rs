@@ -16,6 +16,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::audit_log::{AuditFault, AuditLog};
 use crate::blocking::{FatalStop, with_ledger};
 use crate::budget_meter::BudgetMeter;
 use crate::cluster::{Cluster, JobView};
@@ -50,6 +51,8 @@ pub struct Coordinator {
 /// The ledger and the memory that follows it.
 struct State {
     ledger: Ledger,
+    /// `None` where no file is to have one.
+    audit_log: Option<AuditLog>,
     stop: FatalStop,
     cluster: Mutex<Cluster>,
     /// Held while shards or states of jobs change, first in the ledger and then in memory.
@@ -103,6 +106,10 @@ impl Coordinator {
             Some(_) => ledger.coordinator_epoch()?,
             None => ledger.next_coordinator_epoch()?,
         };
+        let audit_log = settings.audit_log.as_deref().map(AuditLog::open).transpose()?;
+        if let Some(audit_log) = &audit_log {
+            audit_log.follow(&ledger);
+        }
         let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, ledger.id()?, epoch);
         cluster.copied = copied.map(Into::into);
@@ -118,6 +125,7 @@ impl Coordinator {
         }
         let state = State {
             ledger: ledger.acting_as(Principal::coordinator()),
+            audit_log,
             stop,
             cluster: Mutex::new(cluster),
             changes: tokio::sync::Mutex::new(()),
@@ -240,6 +248,11 @@ impl Coordinator {
     /// Returns the health monitor.
     pub fn health(&self) -> &HealthMonitor {
         &self.health
+    }
+
+    /// Returns what is wrong with the audit log; `None` where nothing is, or there is none.
+    pub fn audit_fault(&self) -> Option<AuditFault> {
+        self.state.audit_log.as_ref()?.fault()
     }
 
     /// Returns the limits on long answers.

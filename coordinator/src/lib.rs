@@ -20,6 +20,7 @@
 
 #![deny(missing_docs)]
 
+mod audit_log;
 mod background;
 mod blocking;
 mod budget_meter;

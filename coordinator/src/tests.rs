@@ -20,6 +20,7 @@ use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
 use crate::service::{Heartbeat, HeartbeatReply};
 
+mod audit_log;
 mod budgets;
 mod caller_disconnects;
 mod checkpoints;

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use redb::ReadTransaction;
 
-use super::{Outcome, Store, height::Height, recording::RecordingTransaction};
+use super::{Observer, Outcome, Store, height::Height, recording::RecordingTransaction};
 use crate::{
     LedgerError,
     chain::stamp::{Clock, Principal, Stamp},
@@ -48,6 +48,11 @@ impl ActingStore {
     /// Keeps the height in an anchor up to date, as [`Store::follow`] does.
     pub fn follow(&self, height: Height) {
         self.store.follow(height);
+    }
+
+    /// Has the observer hear of every entry, as [`Store::observe`] does.
+    pub fn observe(&self, observer: Observer) {
+        self.store.observe(observer);
     }
 
     /// Runs a transaction as [`Store::read`] does.
