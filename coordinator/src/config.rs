@@ -76,6 +76,9 @@ pub struct CoordinatorArgs {
     /// Refuse jobs that name no data set, whose privacy budget pays for them
     #[arg(long)]
     pub require_data_set: bool,
+    /// File to append every entry of the ledger's chains to, as JSON lines; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub audit_log: Option<String>,
     /// File to write once ready, with the addresses
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<String>,
@@ -127,6 +130,8 @@ pub struct Settings {
     pub require_data_set: bool,
     /// What one job and one caller may add.
     pub quotas: QuotaSettings,
+    /// The file that gets every entry of the ledger's chains; `-` for standard output.
+    pub audit_log: Option<PathBuf>,
 }
 
 /// The settings of a coordinator process: those of the coordinator, and where to listen.
@@ -219,6 +224,7 @@ impl CoordinatorArgs {
         let report_delta = with_default(layer, defaults::REPORT_DELTA, self.report_delta, probability)?;
         let require = self.require_data_set.then(|| "true".to_owned());
         let require_data_set = layer.with_default("require_data_set", require, false, bool::from_str)?;
+        let audit_log = layer.optional("audit_log", self.audit_log, PathBuf::from_str)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
         let quotas = self.quotas.resolve(layer)?;
@@ -239,21 +245,12 @@ impl CoordinatorArgs {
             report_delta,
             require_data_set,
             quotas,
+            audit_log,
         };
         let options =
             Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };
         Ok((options, renamed_settings::restore_names(layers.finish()?)))
     }
-}
-
-fn check_times(heartbeat: Duration, lease_ttl: Duration, token_ttl: Duration) -> anyhow::Result<()> {
-    ensure!(heartbeat >= Duration::from_millis(10), "heartbeat is {heartbeat:?}; allowed: 10ms or longer");
-    ensure!(
-        lease_ttl >= heartbeat * 3,
-        "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
-    );
-    ensure!(token_ttl >= Duration::from_millis(100), "token_ttl is {token_ttl:?}; allowed: 100ms or longer");
-    Ok(())
 }
 
 impl Options {
@@ -292,4 +289,4 @@ mod parsers;
 #[cfg(test)]
 mod tests;
 
-use parsers::{at_least_one, probability, store_url};
+use parsers::{at_least_one, check_times, probability, store_url};

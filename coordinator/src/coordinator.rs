@@ -6,15 +6,15 @@ use std::time::Duration;
 use checkpoint_store::CheckpointStore;
 use client::Connections;
 use ledger::{AnchorTrouble, Ledger, LedgerError, Principal};
-use node::admission::Budget;
-use node::telemetry::rate_limited_log::RateLimitedLog;
 use proto::{JobId, Result};
 use release::authority::ReleaseAuthority;
 use release::checkpoints::CheckpointIds;
+use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::answer_limits::AnswerLimits;
+use crate::audit_log::{AuditFault, AuditLog};
 use crate::blocking::{FatalStop, with_ledger};
 use crate::budget_meter::BudgetMeter;
 use crate::cluster::Cluster;
@@ -23,13 +23,6 @@ use crate::health::HealthMonitor;
 use crate::privacy_meter::PrivacyMeter;
 use crate::quotas::Quotas;
 use crate::read_job::read_job;
-
-/// Bytes of long answers under way to one caller: enough for the longest answers of a few calls at once.
-const ANSWER_BYTES: u64 = 64 << 20;
-/// Accounts computed at once. Each takes a blocking thread for up to seconds, and binding rows needs the same threads.
-const ACCOUNTS_AT_ONCE: usize = 2;
-/// Reports that one caller may request at once.
-const REPORTS_PER_CALLER: u64 = 4;
 
 /// A coordinator on an open ledger. Its parts are reached by the methods below and nothing else.
 pub struct Coordinator {
@@ -51,6 +44,8 @@ pub struct Coordinator {
 /// The ledger and the memory that follows it.
 struct State {
     ledger: Ledger,
+    /// `None` where no file is to have one.
+    audit_log: Option<AuditLog>,
     stop: FatalStop,
     cluster: Mutex<Cluster>,
     /// Held while shards or states of jobs change, first in the ledger and then in memory.
@@ -65,29 +60,6 @@ struct Checkpoints {
     /// `None` if checkpoints are turned off.
     store: Option<CheckpointStore>,
     ids: CheckpointIds,
-}
-
-/// Limits on the answers that take much memory or time.
-pub struct AnswerLimits {
-    /// Accounts of privacy computed at once, for all callers together.
-    pub accounts: Arc<Semaphore>,
-    /// Reports that one caller may request at once.
-    pub reports: Budget,
-    /// Bytes of long answers under way to one caller.
-    pub bytes: Budget,
-    /// Jobs that were named as too large for the answer to a heartbeat.
-    pub oversized: RateLimitedLog,
-}
-
-impl AnswerLimits {
-    fn new() -> Self {
-        Self {
-            accounts: Arc::new(Semaphore::new(ACCOUNTS_AT_ONCE)),
-            reports: Budget::counting("reports for this caller", "at once", REPORTS_PER_CALLER),
-            bytes: Budget::new(ANSWER_BYTES),
-            oversized: RateLimitedLog::default(),
-        }
-    }
 }
 
 impl Coordinator {
@@ -107,6 +79,10 @@ impl Coordinator {
             Some(_) => ledger.coordinator_epoch()?,
             None => ledger.next_coordinator_epoch()?,
         };
+        let audit_log = settings.audit_log.as_deref().map(AuditLog::open).transpose()?;
+        if let Some(audit_log) = &audit_log {
+            audit_log.follow(&ledger);
+        }
         let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, ledger.id()?, epoch);
         cluster.copied = copied.map(Into::into);
@@ -122,6 +98,7 @@ impl Coordinator {
         }
         let state = State {
             ledger: ledger.acting_as(Principal::coordinator()),
+            audit_log,
             stop,
             cluster: Mutex::new(cluster),
             changes: tokio::sync::Mutex::new(()),
@@ -273,6 +250,11 @@ impl Coordinator {
     /// Returns the quotas of jobs and callers.
     pub fn quotas(&self) -> &Arc<Quotas> {
         &self.quotas
+    }
+
+    /// Returns what is wrong with the audit log; `None` where nothing is, or there is none.
+    pub fn audit_fault(&self) -> Option<AuditFault> {
+        self.state.audit_log.as_ref()?.fault()
     }
 
     /// Returns the limits on long answers.

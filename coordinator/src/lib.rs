@@ -24,6 +24,8 @@
 
 mod anchor_keeper;
 mod anchor_place;
+mod answer_limits;
+mod audit_log;
 mod background;
 mod blocking;
 mod budget_meter;

@@ -92,7 +92,7 @@ use rules::bindings::{self, Refusals};
 use store::{acting::ActingStore, backup, group_commit::GroupCommit, open};
 
 pub use chain::{
-    Entry, Head,
+    AppendedEntry, Entry, Head,
     data_set_event::DataSetEvent,
     entry_line::{ChainCheck, EntryLine},
     event::{BoundRow, Event},
@@ -177,6 +177,12 @@ impl Ledger {
     /// was opened [`Principal::local`] acts.
     pub fn acting_as(&self, by: Principal) -> Self {
         Self { store: self.store.acting_as(by), ..self.clone() }
+    }
+
+    /// Has `observer` hear of every entry of every chain from now on, in order, as soon as it is durable. It must return at
+    /// once, for the next change waits for it. A ledger has one observer: the first.
+    pub fn observe(&self, observer: impl Fn(Vec<AppendedEntry>) + Send + 'static) {
+        self.store.observe(Box::new(observer));
     }
 
     /// Returns the same open ledger with another clock, for tests and simulations.

@@ -116,6 +116,13 @@ fn tools_read_a_ledger_that_nothing_has_open_and_find_what_differs() {
     let (status, verified) = json(&["verify", "--from", &export, "--head", &known]);
     assert!(status == 0 && verified["verified"] == true, "{verified}");
     let lines = fs::read_to_string(&export).unwrap();
+    // What a log that was begun later has.
+    let late: String = lines.lines().skip(2).flat_map(|line| [line, "\n"]).collect();
+    fs::write(&export, late).unwrap();
+    let (status, found) = json(&["verify", "--from", &export]);
+    assert_eq!((status, &found["entry"]), (1, &Value::from(2)), "{found}");
+    let (status, found) = json(&["verify", "--from", &export, "--partial", "--head", &known]);
+    assert_eq!((status, &found["begun_late"][0]), (0, &"kept at entry 2".into()), "{found}");
     let edited = lines.replacen(r#"\"from_row\":2"#, r#"\"from_row\":3"#, 1);
     assert_ne!(edited, lines);
     fs::write(&export, edited).unwrap();

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Entry, Head, stamp::Stamp, verify::Replayed};
 use crate::{LedgerError, Result, error::Fail};
 
-/// An entry with its chain. As JSON it has the event twice: the whole text that was hashed as `event`, and what it is, when it
-/// was made and its principal beside it, for tools that search.
+/// An entry with its chain. As JSON it has the event twice: the whole text that was hashed as `event`, and its kind, its time and
+/// its author beside it, for tools that search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntryLine {
@@ -71,16 +71,30 @@ impl EntryLine {
 pub struct ChainCheck {
     heads: BTreeMap<String, Head>,
     replayed: Replayed,
+    /// Whether a chain may begin after its first entry.
+    is_partial: bool,
+    /// The index at which each chain that did so begins.
+    begun_late: BTreeMap<String, u64>,
 }
 
 impl ChainCheck {
+    /// Returns a check of chains that may begin after their first entry, as in a file that was begun after the ledger. Their
+    /// entries are hashed, and not replayed.
+    pub fn of_partial_chains() -> Self {
+        Self { is_partial: true, ..Self::default() }
+    }
+
     /// Takes the next entry of any chain. Error: what is wrong with it.
     ///
     /// # Errors
     /// The reason why it doesn't follow.
     pub fn take(&mut self, line: &EntryLine) -> Result<(), String> {
         let EntryLine { chain, index, previous, hash, event, .. } = line;
-        let head = self.heads.get(chain).copied().unwrap_or_else(|| Head::empty(chain));
+        let mut head = self.heads.get(chain).copied().unwrap_or_else(|| Head::empty(chain));
+        if self.is_partial && head.entries == 0 && *index > 0 {
+            self.begun_late.insert(chain.clone(), *index);
+            head = Head { entries: *index, hash: *previous };
+        }
         if *index != head.entries {
             return Err(format!("it is entry {index}, and entry {} comes next", head.entries));
         }
@@ -95,11 +109,19 @@ impl ChainCheck {
             return Err("its fields are not what its event says".to_owned());
         }
         self.heads.insert(chain.clone(), next);
+        if self.begun_late.contains_key(chain) {
+            return Ok(());
+        }
         self.replayed.apply(chain, event.as_bytes()).map_err(|fail| match fail {
             Fail::Record(reason) => reason,
             Fail::Refused(error) => error.to_string(),
             Fail::Store(error) => error.to_string(),
         })
+    }
+
+    /// Returns the index of the first entry of each chain that began after its first.
+    pub fn begun_late(&self) -> &BTreeMap<String, u64> {
+        &self.begun_late
     }
 
     /// Returns the end of each chain so far.

@@ -44,6 +44,15 @@ pub struct Entry {
     pub event: String,
 }
 
+/// An entry that has just become durable, with its chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendedEntry {
+    /// A job's name, or `data-set/` and a data set's.
+    pub chain: String,
+    /// The entry.
+    pub entry: Entry,
+}
+
 impl Head {
     /// Returns the head of a chain without entries.
     pub fn empty(job: &str) -> Self {
@@ -98,7 +107,11 @@ fn append_to(
     let stored = [&next.hash[..], &event].concat();
     transaction.open_table(ENTRIES)?.insert((chain, head.entries), stored.as_slice())?;
     heads.insert(chain, (next.entries, next.hash))?;
-    transaction.entry_added();
+    transaction.entry_added(|| {
+        let event = String::from_utf8_lossy(&event).into_owned();
+        let entry = Entry { index: head.entries, previous: head.hash, hash: next.hash, event };
+        AppendedEntry { chain: chain.to_owned(), entry }
+    });
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use redb::ReadTransaction;
 
-use super::{Outcome, Store, height::Height, recording::RecordingTransaction};
+use super::{Observer, Outcome, Store, height::Height, recording::RecordingTransaction};
 use crate::{
     LedgerError,
     chain::stamp::{Clock, Principal, Stamp},
@@ -53,6 +53,11 @@ impl ActingStore {
     /// Looks whether the anchor has been replaced, as [`Store::look_at_anchor`] does.
     pub fn look_at_anchor(&self) {
         self.store.look_at_anchor();
+    }
+
+    /// Has the observer hear of every entry, as [`Store::observe`] does.
+    pub fn observe(&self, observer: Observer) {
+        self.store.observe(observer);
     }
 
     /// Runs a transaction as [`Store::read`] does.

@@ -127,6 +127,7 @@ impl World {
             token_ttl: Duration::from_secs(3600),
             report_delta: 1e-6,
             require_data_set: false,
+            audit_log: None,
             fetch_deadline: Duration::from_secs(5),
             quotas: QuotaSettings::default(),
         }

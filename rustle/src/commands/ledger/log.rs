@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> anyhow::Result<LedgerFile> {
 }
 
 impl ChainArgs {
-    /// Calls `visit` with every entry that is requested.
+    /// Calls `visit` with every requested entry.
     fn entries(&self, mut visit: impl FnMut(EntryLine) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let file = read(&self.place.path())?;
         let all: Vec<String> = file.chains()?.into_iter().map(|chain| chain.name).collect();
@@ -79,7 +79,7 @@ impl ChainArgs {
         Ok(())
     }
 
-    /// Returns the name of the only chain that is requested.
+    /// Returns the name of the only requested chain.
     fn only(&self) -> Option<String> {
         let data_set = self.data_set.as_ref().map(|data_set| format!("data-set/{data_set}"));
         self.job.as_ref().map(ToString::to_string).or(data_set)

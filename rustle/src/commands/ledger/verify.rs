@@ -27,6 +27,9 @@ pub struct VerifyArgs {
     /// File of JSON lines that `rustle ledger export` or `coordinator --audit-log` wrote, in place of a ledger
     #[arg(long, value_name = "FILE", group = "source")]
     from: Option<PathBuf>,
+    /// Let chains of --from begin after their first entry, as in an audit log that was begun after the ledger
+    #[arg(long, requires = "from")]
+    partial: bool,
     /// Hash that a chain must contain, as published earlier: JOB=HASH, or data-set/NAME=HASH. May be given several times
     #[arg(long = "head", value_name = "JOB=HASH")]
     heads: Vec<KnownHead>,
@@ -59,6 +62,8 @@ struct Checked {
     heads: BTreeMap<String, Head>,
     /// Of the hashes that chains must contain those that none has.
     missing: Vec<KnownHead>,
+    /// Of chains that begin after their first entry where they do.
+    begun_late: BTreeMap<String, u64>,
 }
 
 impl Checked {
@@ -83,6 +88,9 @@ impl Checked {
             .with("chains", self.heads.len())
             .with("entries", self.heads.values().map(|head| head.entries).sum::<u64>())
             .with("heads", self.heads.iter().map(head).collect::<Vec<_>>());
+        let late: Vec<String> =
+            self.begun_late.iter().map(|(chain, index)| format!("{chain} at entry {index}")).collect();
+        let answer = if late.is_empty() { answer } else { answer.with("begun_late", late) };
         let Some(Fault { entry, reason }) = fault else { return answer };
         let answer = match entry {
             Some((chain, index)) => answer.with("chain", chain).with("entry", index),
@@ -96,7 +104,7 @@ impl Checked {
 pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     let progress = Progress::spinner("checking every entry");
     let checked = match (&args.from, &args.file, &args.data_dir) {
-        (Some(export), ..) => of_export(export, &args.heads)?,
+        (Some(export), ..) => of_export(export, args.partial, &args.heads)?,
         (_, Some(file), _) => of_file(file, &args.heads)?,
         (.., folder) => {
             of_file(&coordinator::ledger_file(folder.as_deref().unwrap_or(Path::new(""))), &args.heads)?
@@ -118,7 +126,7 @@ fn of_file(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
         }
     }
     let heads = file.chains()?.into_iter().map(|chain| (chain.name, chain.head)).collect();
-    Ok(Checked { fault, heads, missing })
+    Ok(Checked { fault, heads, missing, begun_late: BTreeMap::new() })
 }
 
 fn contains(file: &LedgerFile, head: &KnownHead) -> anyhow::Result<bool> {
@@ -130,10 +138,10 @@ fn contains(file: &LedgerFile, head: &KnownHead) -> anyhow::Result<bool> {
     Ok(is_found)
 }
 
-fn of_export(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
+fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Result<Checked> {
     let shown = || format!("export {}", path.display());
     let lines = BufReader::new(File::open(path).with_context(shown)?);
-    let mut check = ChainCheck::default();
+    let mut check = if is_partial { ChainCheck::of_partial_chains() } else { ChainCheck::default() };
     let mut missing = known.to_vec();
     let mut fault = None;
     for (number, line) in (1..).zip(lines.lines()) {
@@ -158,5 +166,5 @@ fn of_export(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
         }
         missing.retain(|head| head.chain != entry.chain || head.hash != entry.hash);
     }
-    Ok(Checked { fault, heads: check.heads().clone(), missing })
+    Ok(Checked { fault, heads: check.heads().clone(), missing, begun_late: check.begun_late().clone() })
 }
