@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use checkpoint_store::PlainHttp;
 use node::config::settings::{Layers, Setting, SettingError};
 use node::config::units::parse_duration;
