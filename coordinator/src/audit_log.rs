@@ -54,6 +54,8 @@ struct State {
     entries: VecDeque<AppendedEntry>,
     reason: Option<String>,
     missing: u64,
+    /// Entries that the writer has taken from the queue and not yet written.
+    being_written: usize,
     /// Nothing more comes: what waits is written, and then the writer ends.
     is_ending: bool,
     has_ended: bool,
@@ -95,15 +97,29 @@ impl AuditLog {
             missing: *missing,
         })
     }
-}
 
-impl Drop for AuditLog {
-    fn drop(&mut self) {
+    /// Has what waits written, or gives up after two seconds. Returns how many entries will not be in the file.
+    pub fn end(&self) -> usize {
         let mut state = self.queue.lock();
         state.is_ending = true;
         self.queue.changed.notify_all();
         let has_not_ended = |state: &mut State| !state.has_ended;
-        drop(self.queue.changed.wait_timeout_while(state, DRAIN, has_not_ended));
+        let waited = self.queue.changed.wait_timeout_while(state, DRAIN, has_not_ended);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.entries.len() + state.being_written
+    }
+}
+
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        let lost = self.end();
+        if lost > 0 {
+            error!(
+                file = self.shown,
+                entries = lost,
+                "the audit log lacks entries for good; the ledger has them"
+            );
+        }
     }
 }
 
@@ -125,17 +141,21 @@ impl Queue {
     fn write_to(&self, mut target: Target, shown: &str) {
         while let Some(text) = self.next_lines() {
             while let Err(error) = target.append(text.as_bytes()) {
-                let mut state = self.lock();
-                if state.reason.replace(error.to_string()).is_none() {
+                let is_new = self.lock().reason.replace(error.to_string()).is_none();
+                // Without the lock, which changes of the ledger wait for: what shows the message may be slow.
+                if is_new {
                     error!(file = shown, %error, "the audit log can't be written; its entries wait");
                 }
+                let state = self.lock();
                 // Once more as a coordinator ends, and then no more.
                 if state.is_ending {
                     return;
                 }
                 drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.is_ending));
             }
-            self.lock().reason = None;
+            let mut state = self.lock();
+            state.reason = None;
+            state.being_written = 0;
         }
     }
 
@@ -146,10 +166,14 @@ impl Queue {
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let count = state.entries.len().min(BATCH);
         let batch: Vec<AppendedEntry> = state.entries.drain(..count).collect();
+        state.being_written = count;
         drop(state);
         let lines = batch.into_iter().filter_map(|AppendedEntry { chain, entry }| {
             EntryLine::new(&chain, entry).map(|line| format!("{}\n", line.to_json())).ok()
         });
-        (count > 0).then(|| lines.collect())
+        let lines: Vec<String> = lines.collect();
+        // An event that can't be read has no line.
+        self.lock().missing += (count - lines.len()) as u64;
+        (count > 0).then(|| lines.concat())
     }
 }

@@ -92,9 +92,10 @@ use rules::bindings::{self, Refusals};
 use store::{acting::ActingStore, backup, group_commit::GroupCommit, open};
 
 pub use chain::{
-    AppendedEntry, Entry, Head,
+    Head,
     data_set_event::DataSetEvent,
-    entry_line::{ChainCheck, EntryLine},
+    entry::{AppendedEntry, Entry},
+    entry_line::{ChainCheck, ChainGap, EntryLine},
     event::{BoundRow, Event},
     stamp::{Clock, Principal, Stamp},
 };

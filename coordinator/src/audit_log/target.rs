@@ -2,11 +2,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Mode of a new file: entries name people and jobs.
 const MODE: u32 = 0o600;
+/// What every line begins with.
+const BEGINNING: &[u8] = br#"{"chain":""#;
+/// Bytes that are read at once in search of the end of the last whole line.
+const CHUNK: u64 = 64 << 10;
 
 /// An open audit log.
 pub enum Target {
@@ -57,5 +61,45 @@ fn open(path: &Path) -> io::Result<File> {
             "it is no file; allowed: a file, or - for standard output",
         ));
     }
-    OpenOptions::new().create(true).append(true).mode(MODE).open(path)
+    let file = OpenOptions::new().read(true).create(true).append(true).mode(MODE).open(path)?;
+    cut_torn_line(&file)?;
+    Ok(file)
+}
+
+/// Cuts off a last line that has no end, as a crash leaves it: the next entry would continue it. A file that can only be
+/// appended to gets the end.
+fn cut_torn_line(mut file: &File) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    let whole = end_of_whole_lines(file, length)?;
+    if whole == length {
+        return Ok(());
+    }
+    let torn = read_at(file, whole, (length - whole).min(BEGINNING.len() as u64))?;
+    if !BEGINNING.starts_with(&torn) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "its last line has no end and is no entry; allowed: a new file, or an audit log",
+        ));
+    }
+    file.set_len(whole).or_else(|_| file.write_all(b"\n"))
+}
+
+/// Returns the length of the file without a last line that has no end.
+fn end_of_whole_lines(file: &File, length: u64) -> io::Result<u64> {
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(CHUNK);
+        let chunk = read_at(file, start, end - start)?;
+        if let Some(newline) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + newline as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+fn read_at(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
 }

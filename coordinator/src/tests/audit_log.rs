@@ -1,19 +1,21 @@
 //! The audit log has every entry of the ledger, in order, wherever its file is moved to, and stops no release.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ledger::{ChainCheck, EntryLine};
+use ledger::{ChainCheck, ChainGap, EntryLine};
 
 use super::*;
+use crate::audit_log::AuditLog;
 
 fn open_with(folder: &TempDir, audit_log: &Path) -> anyhow::Result<Coordinator> {
-    let settings = Settings {
-        checkpoint_url: None,
-        audit_log: Some(audit_log.to_owned()),
-        ..Settings::in_folder(folder.path()).unwrap()
-    };
+    open(folder, Some(audit_log.to_owned()))
+}
+
+fn open(folder: &TempDir, audit_log: Option<PathBuf>) -> anyhow::Result<Coordinator> {
+    let settings =
+        Settings { checkpoint_url: None, audit_log, ..Settings::in_folder(folder.path()).unwrap() };
     let stop = FatalStop::new(CancellationToken::new());
     Coordinator::open(ledger_in(folder), settings, Connections::new(), stop)
 }
@@ -102,4 +104,67 @@ async fn a_coordinator_that_is_to_have_an_audit_log_does_not_begin_without_one()
     assert_eq!(lines(&[&file]), all);
     drop(open_with(&folder, &file).unwrap());
     assert_eq!(lines(&[&file]), all);
+}
+
+#[tokio::test]
+async fn what_a_crash_has_torn_is_cut_off_and_other_files_are_left_as_they_are() {
+    let folder = TempDir::new().unwrap();
+    let [file, notes] = ["audit.jsonl", "notes"].map(|name| folder.path().join(name));
+    let coordinator = open_with(&folder, &file).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    drop(coordinator);
+    let whole = fs::read_to_string(&file).unwrap();
+    for torn in ["{", &whole[..whole.len() / 2], &format!("{}{}", &whole[..20], "x".repeat(200_000))] {
+        fs::write(&file, format!("{whole}{torn}")).unwrap();
+        drop(open_with(&folder, &file).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), whole);
+    }
+    fs::write(&file, &whole[..40]).unwrap();
+    let coordinator = open_with(&folder, &file).unwrap();
+    coordinator.bind_now(bind(0..1, "x")).await.unwrap();
+    let all = expected(&coordinator);
+    drop(coordinator);
+    assert_eq!(lines(&[&file]), all[1..]);
+    fs::write(&notes, "milk\nbread").unwrap();
+    let error = open_with(&folder, &notes).err().unwrap();
+    assert!(format!("{error:#}").contains("no entry"), "{error:#}");
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "milk\nbread");
+}
+
+#[tokio::test]
+async fn a_check_of_a_partial_log_names_what_it_lacks_and_goes_on() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder, None).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    for row in 0..6 {
+        coordinator.bind_now(bind(row..row + 1, "x")).await.unwrap();
+    }
+    let all = expected(&coordinator);
+    let mut check = ChainCheck::of_partial_chains();
+    for line in [&all[0], &all[1], &all[4], &all[5]] {
+        check.take(line).unwrap();
+    }
+    let gap = ChainGap { chain: job().to_string(), entries: 2..4 };
+    assert_eq!((check.gaps(), check.begun_late().len()), (&[gap][..], 0));
+    // What is there again, or altered, remains a fault.
+    assert!(check.take(&all[4]).unwrap_err().contains("entry 6 comes next"));
+    let altered = EntryLine { event: all[5].event.clone(), ..all[6].clone() };
+    assert!(check.take(&altered).unwrap_err().contains("not that of its event"));
+    check.take(&all[6]).unwrap();
+}
+
+#[tokio::test]
+async fn entries_that_a_log_never_gets_are_counted_as_it_ends() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let coordinator = open(&folder, None).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let log = AuditLog::open(&file).unwrap();
+    log.follow(coordinator.ledger());
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    for row in 0..4 {
+        coordinator.bind_now(bind(row..row + 1, "x")).await.unwrap();
+    }
+    assert_eq!(log.end(), 4);
 }

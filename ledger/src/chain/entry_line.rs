@@ -1,11 +1,11 @@
 //! An entry of a chain as one line of JSON: what exports hold and audit files are made of.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use proto::hex_digest;
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Head, stamp::Stamp, verify::Replayed};
+use super::{Head, entry::Entry, stamp::Stamp, verify::Replayed};
 use crate::{LedgerError, Result, error::Fail};
 
 /// An entry with its chain. As JSON it has the event twice: the whole text that was hashed as `event`, and its kind, its time and
@@ -71,15 +71,25 @@ impl EntryLine {
 pub struct ChainCheck {
     heads: BTreeMap<String, Head>,
     replayed: Replayed,
-    /// Whether a chain may begin after its first entry.
+    /// Whether chains may lack entries.
     is_partial: bool,
-    /// The index at which each chain that did so begins.
+    /// The index at which each chain begins that lacks its first entries.
     begun_late: BTreeMap<String, u64>,
+    gaps: Vec<ChainGap>,
+}
+
+/// Entries that a chain lacks between two that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainGap {
+    /// The chain.
+    pub chain: String,
+    /// The indices of the entries.
+    pub entries: Range<u64>,
 }
 
 impl ChainCheck {
-    /// Returns a check of chains that may begin after their first entry, as in a file that was begun after the ledger. Their
-    /// entries are hashed, and not replayed.
+    /// Returns a check of chains that may lack entries, as in a file that was begun after the ledger, or of a coordinator that
+    /// did not lead all the time. From where a chain lacks one on, its entries are hashed, and not replayed.
     pub fn of_partial_chains() -> Self {
         Self { is_partial: true, ..Self::default() }
     }
@@ -91,8 +101,12 @@ impl ChainCheck {
     pub fn take(&mut self, line: &EntryLine) -> Result<(), String> {
         let EntryLine { chain, index, previous, hash, event, .. } = line;
         let mut head = self.heads.get(chain).copied().unwrap_or_else(|| Head::empty(chain));
-        if self.is_partial && head.entries == 0 && *index > 0 {
-            self.begun_late.insert(chain.clone(), *index);
+        if self.is_partial && *index > head.entries {
+            if head.entries == 0 {
+                self.begun_late.insert(chain.clone(), *index);
+            } else {
+                self.gaps.push(ChainGap { chain: chain.clone(), entries: head.entries..*index });
+            }
             head = Head { entries: *index, hash: *previous };
         }
         if *index != head.entries {
@@ -109,7 +123,7 @@ impl ChainCheck {
             return Err("its fields are not what its event says".to_owned());
         }
         self.heads.insert(chain.clone(), next);
-        if self.begun_late.contains_key(chain) {
+        if self.begun_late.contains_key(chain) || self.gaps.iter().any(|gap| gap.chain == *chain) {
             return Ok(());
         }
         self.replayed.apply(chain, event.as_bytes()).map_err(|fail| match fail {
@@ -122,6 +136,11 @@ impl ChainCheck {
     /// Returns the index of the first entry of each chain that began after its first.
     pub fn begun_late(&self) -> &BTreeMap<String, u64> {
         &self.begun_late
+    }
+
+    /// Returns what chains lack between entries that they have, in the order of the entries taken.
+    pub fn gaps(&self) -> &[ChainGap] {
+        &self.gaps
     }
 
     /// Returns the end of each chain so far.

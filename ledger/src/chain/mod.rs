@@ -3,6 +3,7 @@
 
 pub mod data_set_event;
 pub mod data_sets;
+pub mod entry;
 pub mod entry_line;
 pub mod event;
 pub mod replay;
@@ -19,6 +20,7 @@ use crate::{
     store::recording::RecordingTransaction,
     tables::{self, ENTRIES, HEADS, JOBS, jobs_table},
 };
+use entry::{AppendedEntry, Entry};
 use event::Event;
 use stamp::{Principal, Stamp};
 
@@ -29,28 +31,6 @@ pub struct Head {
     pub entries: u64,
     /// The hash of the last entry.
     pub hash: [u8; 32],
-}
-
-/// One event with its place in the chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The entry's number, from 0.
-    pub index: u64,
-    /// The hash of the entry before.
-    pub previous: [u8; 32],
-    /// The hash of this entry.
-    pub hash: [u8; 32],
-    /// The event's JSON with its stamp, byte for byte as it was hashed; [`Stamp::split`] takes it apart.
-    pub event: String,
-}
-
-/// An entry that has just become durable, with its chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppendedEntry {
-    /// A job's name, or `data-set/` and a data set's.
-    pub chain: String,
-    /// The entry.
-    pub entry: Entry,
 }
 
 impl Head {

@@ -27,7 +27,7 @@ use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransac
 
 use crate::{
     LedgerError,
-    chain::{AppendedEntry, stamp::Stamp},
+    chain::{entry::AppendedEntry, stamp::Stamp},
     error::Fail,
 };
 use backend::{Backend, CommitError};

@@ -12,7 +12,7 @@ use redb::{
 };
 
 use crate::{
-    chain::{AppendedEntry, stamp::Stamp},
+    chain::{entry::AppendedEntry, stamp::Stamp},
     wire::{change::Change, json_codec::Field},
 };
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use clap::Args;
-use ledger::{ChainCheck, EntryLine, Fault, Head, LedgerFile};
+use ledger::{ChainCheck, ChainGap, EntryLine, Fault, Head, LedgerFile};
 
 use super::log::read;
 use crate::output::{Answer, Format, status_of_check};
@@ -27,7 +27,7 @@ pub struct VerifyArgs {
     /// File of JSON lines that `rustle ledger export` or `coordinator --audit-log` wrote, in place of a ledger
     #[arg(long, value_name = "FILE", group = "source")]
     from: Option<PathBuf>,
-    /// Let chains of --from begin after their first entry, as in an audit log that was begun after the ledger
+    /// Let chains of --from lack entries, as in an audit log that was begun after the ledger; what they lack is named
     #[arg(long, requires = "from")]
     partial: bool,
     /// Hash that a chain must contain, as published earlier: JOB=HASH, or data-set/NAME=HASH. May be given several times
@@ -64,6 +64,7 @@ struct Checked {
     missing: Vec<KnownHead>,
     /// Of chains that begin after their first entry where they do.
     begun_late: BTreeMap<String, u64>,
+    gaps: Vec<ChainGap>,
 }
 
 impl Checked {
@@ -91,6 +92,11 @@ impl Checked {
         let late: Vec<String> =
             self.begun_late.iter().map(|(chain, index)| format!("{chain} at entry {index}")).collect();
         let answer = if late.is_empty() { answer } else { answer.with("begun_late", late) };
+        let lacks = |ChainGap { chain, entries }: &ChainGap| {
+            format!("{chain} lacks entries {} to {}", entries.start, entries.end - 1)
+        };
+        let gaps: Vec<String> = self.gaps.iter().map(lacks).collect();
+        let answer = if gaps.is_empty() { answer } else { answer.with("gaps", gaps) };
         let Some(Fault { entry, reason }) = fault else { return answer };
         let answer = match entry {
             Some((chain, index)) => answer.with("chain", chain).with("entry", index),
@@ -126,7 +132,7 @@ fn of_file(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
         }
     }
     let heads = file.chains()?.into_iter().map(|chain| (chain.name, chain.head)).collect();
-    Ok(Checked { fault, heads, missing, begun_late: BTreeMap::new() })
+    Ok(Checked { fault, heads, missing, begun_late: BTreeMap::new(), gaps: Vec::new() })
 }
 
 fn contains(file: &LedgerFile, head: &KnownHead) -> anyhow::Result<bool> {
@@ -166,5 +172,6 @@ fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Resu
         }
         missing.retain(|head| head.chain != entry.chain || head.hash != entry.hash);
     }
-    Ok(Checked { fault, heads: check.heads().clone(), missing, begun_late: check.begun_late().clone() })
+    let begun_late = check.begun_late().clone();
+    Ok(Checked { fault, heads: check.heads().clone(), missing, begun_late, gaps: check.gaps().to_vec() })
 }
