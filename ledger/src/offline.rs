@@ -21,7 +21,7 @@ const PAGE: usize = 1_024;
 /// The most bytes of events that are read at once.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// A ledger's file that is read and never written, for tools.
+/// A ledger's file that is read and never written, for tools. As long as one is there, nothing opens the ledger for writing.
 pub struct LedgerFile {
     db: Database,
     path: PathBuf,

@@ -27,8 +27,8 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_by_name() {
-        assert_eq!((check_protocol(None), check_protocol(Some(b"5"))), (Ok(()), Ok(())));
-        for actual in [4, 6] {
+        assert_eq!((check_protocol(None), check_protocol(Some(b"6"))), (Ok(()), Ok(())));
+        for actual in [5, 7] {
             let header = actual.to_string();
             let expected = PROTOCOL_VERSION;
             let refused = Err(ServiceError::ProtocolVersionMismatch { expected, actual });

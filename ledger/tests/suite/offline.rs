@@ -62,9 +62,14 @@ fn a_file_is_read_and_left_as_it_is() {
     let seen = entries(&file, "j", 0);
     assert_eq!(entries(&file, "j", 2), seen[2..]);
     assert!(fs::read(place.path()).unwrap() == bytes, "the file was written to");
+    let ledger_id = file.id().unwrap();
+    // What is read stays as it is: nothing opens it for writing meanwhile.
+    let error = Ledger::open(&place.path()).err().unwrap();
+    assert!(matches!(error, LedgerError::Locked { .. }), "{error}");
+    drop(file);
     // The same entries as an open ledger has, which tools leave alone.
     let ledger = place.open();
-    assert_eq!(file.id().unwrap(), ledger.id().unwrap());
+    assert_eq!(ledger_id, ledger.id().unwrap());
     assert_eq!(seen, ledger.entries(&id("j"), 0, 99, usize::MAX).unwrap());
     assert_eq!(chains[0].head, ledger.head(&id("j")).unwrap());
     let error = LedgerFile::read(&place.path()).err().unwrap();
