@@ -123,6 +123,12 @@ fn tools_read_a_ledger_that_nothing_has_open_and_find_what_differs() {
     assert_eq!((status, &found["entry"]), (1, &Value::from(2)), "{found}");
     let (status, found) = json(&["verify", "--from", &export, "--partial", "--head", &known]);
     assert_eq!((status, &found["begun_late"][0]), (0, &"kept at entry 2".into()), "{found}");
+    // What a log has whose coordinator did not lead all the time.
+    let with_gap: String =
+        lines.lines().take(1).chain(lines.lines().skip(2)).flat_map(|line| [line, "\n"]).collect();
+    fs::write(&export, with_gap).unwrap();
+    let (status, found) = json(&["verify", "--from", &export, "--partial", "--head", &known]);
+    assert_eq!((status, &found["gaps"][0]), (0, &"kept lacks entries 1 to 1".into()), "{found}");
     let edited = lines.replacen(r#"\"from_row\":2"#, r#"\"from_row\":3"#, 1);
     assert_ne!(edited, lines);
     fs::write(&export, edited).unwrap();
