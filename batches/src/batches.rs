@@ -1,7 +1,7 @@
 //! A run's batches, round by round.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
@@ -46,6 +46,8 @@ pub struct Batches {
     count: u64,
     users: Option<Arc<Users>>,
     owners: Option<Arc<Owners>>,
+    /// The records of owners that a bound leaves, once they were drawn: the same for every batch.
+    kept: Arc<OnceLock<Arc<Vec<u64>>>>,
     iterations: u64,
     keys: Keys,
 }
@@ -67,7 +69,8 @@ impl Batches {
         within("iterations", iterations, (1, MAX_RECORDS), "1 to 2^53")?;
         let keys = Keys::new(seed.into(), encode::digest(&scheme, &population));
         let count = population.count();
-        let mut batches = Self { scheme, count, users: None, owners: None, iterations, keys };
+        let kept = Arc::default();
+        let mut batches = Self { scheme, count, users: None, owners: None, kept, iterations, keys };
         match population {
             Population::Users(users) => batches.users = Some(Arc::new(users)),
             Population::Owners(owners) => batches.owners = Some(Arc::new(owners)),
@@ -103,7 +106,7 @@ impl Batches {
         let Some(graph) = &self.owners else { return Ok(None) };
         Ok(Some(match self.scheme {
             Scheme::Els { group_size, .. } => {
-                OwnerStatistics::of_kept(graph, graph.bounded(group_size, &self.keys.derive("owners")))
+                OwnerStatistics::of_kept(graph, self.kept(graph, group_size).iter().copied())
             }
             _ => {
                 let rounds = self.rounds(0..self.iterations)?;
@@ -143,6 +146,12 @@ impl Batches {
         };
         let cap = self.scheme.cap().map(|cap| (cap, self.keys.derive("cut")));
         Ok(Rounds { source, cap, user_records, users: self.users.clone(), rounds })
+    }
+
+    /// Returns the records that are left where no owner has more than `group_size` of them.
+    fn kept(&self, graph: &Owners, group_size: u64) -> Arc<Vec<u64>> {
+        let draw = || Arc::new(graph.bounded(group_size, &self.keys.derive("owners")));
+        Arc::clone(self.kept.get_or_init(draw))
     }
 
     fn source(&self, scheme: &Scheme, rounds: u64) -> Result<Box<dyn Source + Send>> {
@@ -188,12 +197,8 @@ impl Batches {
             }
             Scheme::Els { group_size, sampling_probability } => {
                 if let Some(owners) = &self.owners {
-                    return Ok(Box::new(BoundedPoisson::new(
-                        keys,
-                        *sampling_probability,
-                        *group_size,
-                        owners,
-                    )));
+                    let kept = self.kept(owners, *group_size);
+                    return Ok(Box::new(BoundedPoisson::new(keys, *sampling_probability, kept)));
                 }
                 // `new` refuses this scheme without users or owners.
                 let users = self.users.clone().unwrap_or_default();

@@ -129,12 +129,12 @@ impl Source for ContributionBound {
 /// Poisson sampling of the records that a bound on each owner's records has left.
 pub(crate) struct BoundedPoisson {
     poisson: Poisson,
-    kept: Vec<u64>,
+    kept: Arc<Vec<u64>>,
 }
 
 impl BoundedPoisson {
-    pub fn new(keys: &Keys, q: f64, group_size: u64, graph: &Owners) -> Self {
-        let kept = graph.bounded(group_size, &keys.derive("owners"));
+    /// `kept`: the records that the bound on owners leaves.
+    pub fn new(keys: &Keys, q: f64, kept: Arc<Vec<u64>>) -> Self {
         Self { poisson: Poisson::new(keys, q, kept.len() as u64), kept }
     }
 }

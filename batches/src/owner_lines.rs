@@ -25,7 +25,7 @@ enum Name {
 }
 
 impl Owners {
-    /// Reads one record a line: `record,owner,owner,…` with commas or blanks between them, or
+    /// Reads one record a line: `record,owner,owner,…`, or with blanks between them where the line has no comma, or
     /// `{"record": 7, "owners": ["ann", "bob"]}`. Owners have any names; they are numbered as they appear. Empty lines are
     /// skipped.
     ///
@@ -60,7 +60,9 @@ impl Owners {
                 graph.add(line.record, &owners)?;
                 continue;
             }
-            let mut parts = words.split([',', ' ', '\t']).filter(|part| !part.is_empty());
+            let has_commas = words.contains(',');
+            let separates = |letter: char| if has_commas { letter == ',' } else { letter.is_whitespace() };
+            let mut parts = words.split(separates).map(str::trim).filter(|part| !part.is_empty());
             let record = parts.next().unwrap_or_default();
             let allowed = "allowed: a record's number and its owners, or an object with record and owners";
             let record = record.parse().map_err(|_| wrong(format!("{record:?} is no number; {allowed}")))?;
@@ -89,6 +91,9 @@ mod tests {
         assert_eq!(plain, read(json).unwrap());
         assert_eq!(plain, Owners::new([(7, vec![0, 1]), (3, vec![1]), (9, vec![0, 2])]).unwrap());
         assert_eq!((plain.records(), plain.count()), (3, 3));
+        // Names may have blanks where commas are between them.
+        let named = read("1,ann lee, bob lee\n2,ann lee\n").unwrap();
+        assert_eq!(named, Owners::new([(1, vec![0, 1]), (2, vec![0])]).unwrap());
     }
 
     #[test]

@@ -27,7 +27,7 @@ def plan(mechanism, arguments):
     """A writer takes part once an epoch, and comes back after as many rounds as an epoch has. Noise is on a grid of integers
     by κ, more than what summing a cohort adds to a writer's norm: what is released keeps its ε bit for bit."""
     dimension = int(np.prod(SHAPE))
-    kappa = rustle.grid.summing_error(-(-arguments.writers // arguments.cohorts), dimension)
+    kappa = rustle.grid.summing_error(-(-arguments.writers // arguments.cohorts), dimension, norm_dtype="float64")
     return rustle.plan(
         iterations=arguments.epochs * arguments.cohorts,
         epsilon=arguments.epsilon,

@@ -94,7 +94,7 @@ class Batches:
             yield ids
 
     def owners(self, round: int) -> np.ndarray | None:
-        """Returns the owner of each record of the round, or None where records have no owners."""
+        """Returns the user that owns each record of the round, or None where the population is no list of users' numbers."""
         return self._native.batch(round)[2]
 
     def padding(self, round: int) -> int | None:
@@ -110,11 +110,17 @@ class Batches:
         return None if found is None else json.loads(found)
 
     def check_length(self, records: int) -> None:
-        """Refuses a data set of another length than the population that the batches are drawn from.
+        """Refuses a data set of another length than the population, and batches whose unit is a user.
+
+        Adapters that clip each record's gradient by itself call it: several records of one user in a batch would move their
+        sum by several clip norms.
 
         Raises:
-            rustle.errors.InvalidArgument: The data set has other records.
+            rustle.errors.InvalidArgument: The data set has other records, or batches are of users.
         """
+        if self.event["unit"] == "user":
+            text = "a user may have several records in a batch, each clipped by itself; allowed: rustle.user_level.Training"
+            raise errors.make("batches", text)
         if isinstance(self.population, Owners):
             least = self.population._native.end
             if records < least:

@@ -207,7 +207,7 @@ def statement(
     plan: Plan | None,
     job: str | None,
     deltas: list[float],
-    relation: str,
+    protected: tuple[str, str],
     batches: tuple[Any, ...] | None,
     format: str,
 ) -> str: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Hashable, Iterable
 
-from . import _native
+from . import _native, errors
 
 
 class Owners:
@@ -19,7 +19,7 @@ class Owners:
     ``count``: the number of owners. ``len(owners)``: the number of records.
 
     Raises:
-        rustle.errors.InvalidArgument: A record has no owner, or is there twice.
+        rustle.errors.InvalidArgument: A record has no owner, has one name in place of a list, or is there twice.
 
     Example::
 
@@ -31,10 +31,12 @@ class Owners:
 
     def __init__(self, records: Iterable[tuple[int, Iterable[Hashable]]]):
         numbers: dict[Hashable, int] = {}
-        rows = [
-            (int(record), [numbers.setdefault(name, len(numbers)) for name in names])
-            for record, names in records
-        ]
+        rows = []
+        for record, names in records:
+            if isinstance(names, (str, bytes)):
+                text = f"the owners of record {record} are {names!r}; allowed: a list of names, such as [{names!r}]"
+                raise errors.make("batches", text)
+            rows.append((int(record), [numbers.setdefault(name, len(numbers)) for name in names]))
         self._native = _native.Owners(rows)
 
     @classmethod

@@ -143,14 +143,16 @@ def report(
     neighbouring: str = "zero-out",
     batches: Any = None,
     format: str | None = None,
+    unit: str = "user",
 ) -> str:
     """Returns the statement of what a plan promises, and writes it to ``path`` if there is one.
 
     ``batches``: None for any order within the plan's participation, or the sampling that the batches follow: one of
     :mod:`rustle.sampling`. ``neighbouring``: zero-out, add-remove, replace; add-remove holds only where sums are divided
     by public constants, and neither batches nor anything released depends on how many records there are. ``format``: markdown, html or json; by default the one that the path's ending names.
+    ``unit``: whose contribution of each round is clipped: user, example, device or owner.
     """
-    return statement(plan, None, path, delta, neighbouring, batches, format)
+    return statement(plan, None, path, delta, neighbouring, batches, format, unit)
 
 
 class Statement(str):
@@ -174,11 +176,12 @@ def statement(
     neighbouring: str,
     batches: Any,
     format: str | None,
+    unit: str,
 ) -> str:
     ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
     format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
     deltas = [delta] if isinstance(delta, (int, float)) else list(delta)
-    text = Statement(_native.statement(plan, job, deltas, neighbouring, sampling_arguments(batches), format))
+    text = Statement(_native.statement(plan, job, deltas, (neighbouring, unit), sampling_arguments(batches), format))
     text.format = format
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:

@@ -320,8 +320,11 @@ class Session(RoundChecks):
         neighbouring: str = "zero-out",
         batches: Any = None,
         format: str | None = None,
+        unit: str | None = None,
     ) -> str:
         """Returns the statement of what was released and what it costs; arguments as in :func:`rustle.report`.
+
+        ``unit`` is by default that of the batches in the session's :class:`rustle.Rounds` (a record is an example), or user.
 
         A relation that the session's trainer cannot keep is refused, such as add-remove where it divides by a number that
         depends on how many records there are.
@@ -330,7 +333,8 @@ class Session(RoundChecks):
 
         self.settle()
         self.check(neighbouring)
-        return statement(None, self._native.report(), path, delta, neighbouring, batches, format)
+        unit = self.unit if unit is None else unit
+        return statement(None, self._native.report(), path, delta, neighbouring, batches, format, unit)
 
     # Life.
 
@@ -401,6 +405,13 @@ class Session(RoundChecks):
                 "busy", "another trainer has this session; detach it, or connect a session of its own"
             )
         self._owner = owner
+
+    @property
+    def unit(self) -> str:
+        """The unit of privacy that the session's rounds describe: example, user or owner; user without rounds."""
+        batches = getattr(self.rounds, "batches", None)
+        unit: str = "user" if batches is None else batches.event["unit"]
+        return "example" if unit == "record" else unit
 
     def refuse(self, relation: str, why: str) -> None:
         """Has :meth:`check` refuse a neighbouring relation from now on; the first reason is kept."""

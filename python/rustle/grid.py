@@ -141,14 +141,14 @@ def summing_error(
     *,
     dtype: str = "float32",
     roundings: int | None = None,
-    norm_dtype: str = "float64",
+    norm_dtype: str = "float32",
 ) -> float:
     """κ: what clipping and summing in floating point add to a contribution's norm at most, relative to the clip norm.
 
     For sums whose clipped contributions each depend on one unit alone. With m roundings of relative size u on the way of a
     contribution into a sum of B, two neighbouring sums differ by 2muB/(1 − mu) more than in real numbers. Squares of d
-    coordinates, added in any order with roundings of relative size v, make a norm too small by e^(dv/2) at most: norms
-    must be accumulated in float64, or ``norm_dtype`` say otherwise.
+    coordinates, added in any order with roundings of relative size v, make a norm too small by e^(dv/2) at most: with norms
+    that are accumulated in float64 it is next to nothing, and ``norm_dtype`` is to say so.
 
     Args:
         records: B, the most contributions that are summed in floating point before a rounding to the grid.
@@ -156,16 +156,18 @@ def summing_error(
         dtype: The type that they are summed in: float32 or float64. Sums in float16 or bfloat16 can't be accounted for.
         roundings: m; by default ``records``, which holds for every order of summing, with one division by a number at the
             end. Sums that are known to be pairwise have ⌈log₂ B⌉ + 1.
-        norm_dtype: The type that the squares of a contribution are added in for its norm: float64, as
-            :func:`rustle.torch.clipped_sum`, :mod:`rustle.user_level` and :mod:`rustle.federated` do, or float32, as Opacus
-            does. In float32 the order alone decides how much is lost, so all of dv/2 counts: 3 % for a million coordinates.
+        norm_dtype: The type that the squares of a contribution are added in for its norm: float32, as Opacus and most
+            programs do, or float64, as :func:`rustle.torch.clipped_sum`, :mod:`rustle.user_level`, :mod:`rustle.federated` and
+            :mod:`rustle.keras` do. In float32 the order alone decides how much is lost, so all of dv/2 counts: 3 % for a
+            million coordinates.
 
     Raises:
         rustle.errors.InvalidArgument: Another type, a number below 1, or so many that nothing is left of the bits.
 
     Example::
 
-        kappa = rustle.grid.summing_error(records=32, dimension=plan.dimension)     # about 1.2e-4
+        # 1.2e-4 for clipped sums whose norms are accumulated in float64.
+        kappa = rustle.grid.summing_error(records=32, dimension=plan.dimension, norm_dtype="float64")
         plan = rustle.calibrate(plan.on_grid(kappa), epsilon=4, delta=1e-5)
     """
     for name, given in [("dtype", dtype), ("norm_dtype", norm_dtype)]:

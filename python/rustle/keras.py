@@ -26,6 +26,8 @@ __all__ = ["fit", "layout"]
 
 # Examples whose gradients are in memory at once.
 _MICROBATCH = 32
+# What Keras wraps functions in, which it does not export: the base of its own losses.
+_LOSS_OF_A_FUNCTION: Any = keras.losses.MeanSquaredError.__bases__[0]
 
 
 def layout(model: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -53,7 +55,8 @@ def fit(
     ``session.cursor()`` beside the model and its optimizer.
 
     Args:
-        model: A compiled model with one input and one output. Its trainable variables are those of the plan.
+        model: A compiled model with one input and one output. Its trainable variables are those of the plan. Metrics it is
+            compiled with serve ``model.evaluate``: nothing computes them here.
         x, y: The examples, along their first axis: numpy arrays, or what numpy makes arrays of. As many as the rounds'
             population.
         rounds: The :class:`rustle.Rounds` of the run, such as those of :func:`rustle.begin`.
@@ -68,7 +71,8 @@ def fit(
         The ``History`` of Keras.
 
     Raises:
-        rustle.errors.InvalidArgument: A model that is not compiled, with several outputs, regularizers, or a loss scale.
+        rustle.errors.InvalidArgument: A model that is not compiled, with several outputs, regularizers, loss weights, or a loss scale;
+            rounds whose unit is a user.
         rustle.errors.MixesExamples: A layer that changes more than what is trained, such as BatchNormalization.
     """
     session = rounds.session
@@ -132,7 +136,9 @@ class ClippedSum:
 
     def __init__(self, model: Any, clip_norm: float, microbatch: int):
         self._model, self._clip_norm, self._microbatch = model, clip_norm, microbatch
-        self._loss = keras.losses.get(model.loss)
+        loss = keras.losses.get(model.loss)
+        # As Keras does: a function by itself would take labels of another rank than what is predicted.
+        self._loss = loss if isinstance(loss, keras.losses.Loss) else _LOSS_OF_A_FUNCTION(loss)
         self._seeds = [id(seed.state) for seed in _seed_generators(model)]
         self._each = _BACKENDS[keras.backend.backend()](self._of_one)
 
@@ -234,16 +240,17 @@ def _check(model: Any, rounds: Rounds, records: int, labels: int, divide_by: flo
         raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
     if microbatch < 1:
         raise errors.make("invalid_argument", f"microbatch is {microbatch}; allowed: 1 or more")
-    population = rounds.batches.population
-    population = population if isinstance(population, int) else sum(population)
-    if records != population or labels != population:
-        text = f"x has {records} examples and y {labels}; allowed: {population}, the population of the rounds"
-        raise errors.make("batches", text)
+    rounds.batches.check_length(records)
+    if labels != records:
+        raise errors.make("batches", f"y has {labels} labels; allowed: {records}, one for each example of x")
     if getattr(model, "optimizer", None) is None or getattr(model, "loss", None) is None:
         raise errors.make("invalid_argument", "the model is not compiled; allowed: model.compile(optimizer=…, loss=…)")
     if isinstance(model.loss, (list, tuple, dict)) or len(getattr(model, "outputs", None) or [None]) != 1:
         raise errors.make("invalid_argument", f"loss is {model.loss!r}; allowed: one loss, of a model with one output")
-    if hasattr(model.optimizer, "inner_optimizer"):
+    if getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None) is not None:
+        text = "the model is compiled with loss_weights, which have no use with one loss; allowed: none"
+        raise errors.make("invalid_argument", text)
+    if hasattr(model.optimizer, "inner_optimizer") or getattr(model.optimizer, "loss_scale_factor", None) is not None:
         text = "the optimizer scales losses, which would scale the noise; allowed: one that does not"
         raise errors.make("invalid_argument", text)
     _check_layers(model)

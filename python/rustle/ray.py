@@ -15,6 +15,7 @@ do not depend on that: the steps of a training wait, and go on with the same bit
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -116,7 +117,8 @@ def start(
 
     Ledger, key and certificates are created in the folder by the first call. All connections have TLS, with an authority in the
     folder. Key and certificates of workers travel through Ray, as arguments of its actors: turn Ray's own TLS on
-    where the network or the store of its head node is not yours alone (``RAY_USE_TLS``).
+    where the network or the store of its head node is not yours alone (``RAY_USE_TLS``). No node but this one has a file of
+    the key. An actor that dies with its node or by SIGKILL leaves its certificate in the node's ``TMPDIR``.
 
     Args:
         folder: The run's folder on this node, with ``plan.toml``. Never copy it to train twice.
@@ -152,17 +154,20 @@ def start(
         for number in range(workers):
             words = ["worker", "--name", f"worker-{number}", "--coordinator", f"https://{address}"]
             words += ["--threads", str(max(1, int(cpus_per_worker)))]
-            secrets = _certificate(folder, f"worker-{number}") | {"job.key": (folder / "job.key").read_bytes()}
+            secrets, key = _certificate(folder, f"worker-{number}"), (folder / "job.key").read_bytes()
             options = {"scheduling_strategy": _place(placement_group, number), **(worker_options or {})}
             record = hashlib.sha256(f"{here} {folder} {number}".encode()).hexdigest()[:16]
-            actors.append(_actor(num_cpus=cpus_per_worker, **options).remote(program, words, secrets, record))
+            actors.append(_actor(num_cpus=cpus_per_worker, **options).remote(program, words, secrets, record, key))
         ray.get([actor.ready.remote() for actor in actors])
         words = ["job", "create", "--coordinator", f"https://{address}", "--tls-dir", str(folder / "tls/operator")]
         words += ["--job", job, "--plan", str(folder / "plan.toml"), "--key-file", str(folder / "job.key")]
         words += ["--dimension", str(dimension)] if dimension is not None else []
         _run(rustle, *words)
     except BaseException as error:
-        for actor in [*actors, coordinator]:
+        begun = [*actors, coordinator]
+        # An actor that is killed leaves its certificate on its node.
+        ray.wait([actor.stop.remote() for actor in begun], num_returns=len(begun), timeout=_END)
+        for actor in begun:
             ray.kill(actor, no_restart=True)
         if isinstance(error, ray.exceptions.RayError):
             raise errors.make("unavailable", f"an actor did not begin: {error}") from error
@@ -241,24 +246,43 @@ class Process:
     Args:
         program: As of :func:`start`.
         words: The command line.
-        secrets: Files of its certificate, and the key of a worker.
+        secrets: Files of its certificate.
         record: Of a worker, the name of its record's folder on its node: a worker that is started again there continues it.
+        key: Of a worker, the job's key. It reaches the process by a pipe, and no file.
     """
 
-    def __init__(self, program: str | None, words: list[str], secrets: dict[str, bytes], record: str | None = None):
+    def __init__(
+        self,
+        program: str | None,
+        words: list[str],
+        secrets: dict[str, bytes],
+        record: str | None = None,
+        key: bytes | None = None,
+    ):
         self._folder = Path(tempfile.mkdtemp(prefix="rustle-"))
         _write_secrets(self._folder, secrets)
         ready = self._folder / "ready"
         words = [*words, "--tls-dir", str(self._folder), "--ready-file", str(ready)]
         if record is not None:
-            words += ["--listen", f"{ray.util.get_node_ip_address()}:0", "--key-file", str(self._folder / "job.key")]
+            words += ["--listen", f"{ray.util.get_node_ip_address()}:0", "--key-fd", "0"]
             words += ["--state-dir", str(_record_folder(record))]
         self._log = self._folder / "log"
         self._is_stopping = False
+        # A node's own settings of a key would conflict with the pipe.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RUSTLE_KEY_")}
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
-                [_find_program(program), *words], stdout=log, stderr=log, preexec_fn=_end_with_parent
+                [_find_program(program), *words],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                preexec_fn=_end_with_parent,
             )
+        assert self._process.stdin is not None
+        # A process that has ended already says why in its log.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(key or b"")
         self._wait_until_ready(ready)
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -267,7 +291,7 @@ class Process:
         return self._process.pid
 
     def stop(self) -> None:
-        """Ends the process, and leaves no secret behind."""
+        """Ends the process, and deletes its certificate."""
         self._is_stopping = True
         self._process.send_signal(signal.SIGTERM)
         try:

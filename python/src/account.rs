@@ -55,14 +55,14 @@ pub enum Batches {
 }
 
 /// The statement of what a plan promises, or of what a job released (`job`: its report, which holds the plan), as
-/// Markdown, HTML or JSON.
+/// Markdown, HTML or JSON. `protected`: the neighbouring relation and the unit of privacy.
 #[pyfunction]
 pub fn statement(
     py: Python<'_>,
     plan: Option<&Plan>,
     job: Option<&str>,
     deltas: Vec<f64>,
-    relation: &str,
+    protected: (String, String),
     batches: Option<Batches>,
     format: &str,
 ) -> Result<String> {
@@ -76,7 +76,8 @@ pub fn statement(
         }
         _ => return Err(Refused::invalid("of", "a plan and a job, or neither", "one of them")),
     };
-    question.neighbouring = neighbouring(relation)?;
+    question.neighbouring = neighbouring(&protected.0)?;
+    question.unit = word("unit", &protected.1, "user, example, device, owner")?;
     question.assumed = assumed(batches)?;
     py.detach(|| {
         let statement = Statement::new(&question)?;

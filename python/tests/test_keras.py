@@ -87,18 +87,50 @@ rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12, epochs=1)
 moved = np.concatenate([(a - b).reshape(-1) for a, b in zip(before, weights(model))])
 assert len(rows) == 4 and np.allclose(moved, sum(rows), atol=1e-4) and moved.std() > 0.01
 """
+FUNCTIONS = """
+# A loss by name, whose labels have one rank less than what is predicted, is that of Keras's own class.
+for name, of in [("binary_crossentropy", keras.losses.BinaryCrossentropy()), ("mse", keras.losses.MeanSquaredError())]:
+    model = keras.Sequential([keras.Input((6,)), layers.Dense(1, activation="sigmoid")])
+    found = []
+    for loss in (name, of):
+        model.compile(optimizer="sgd", loss=loss)
+        found.append(rustle.keras.ClippedSum(model, 0.5, 5)(x[:12], y[:12] % 2))
+    (sums, losses), (others, expected) = found
+    assert np.allclose(losses, expected) and losses.all(), name
+    assert all(np.allclose(a, b) and a.any() for a, b in zip(sums, others)), name
+"""
+OWNERS = """
+owners = rustle.Owners((record, [record % 24, record % 16]) for record in range(48))
+scheme = rustle.schemes.contribution_bound(8, 4, 2)
+model = built()
+plan = rustle.plan(iterations=8, epsilon=8, delta=1e-5, min_sep=4, max_participations=2, parameters=rustle.keras.layout(model))
+plan.save(sys.argv[1] + "/plan.toml")
+with rustle.connect(f"inproc://{sys.argv[1]}") as session:
+    rounds = rustle.Rounds(rustle.Batches(scheme, owners, 8, bytes(range(32))), session)
+    rustle.keras.fit(model, x, y, rounds=rounds, divide_by=8)
+    assert session.next_step == 8
+"""
 REFUSES = """
 for number, (more, settings, kind, word) in enumerate([
     ([layers.BatchNormalization()], {}, errors.MixesExamples, "BatchNormalization"),
     ([layers.Dense(4, kernel_regularizer="l2")], {}, errors.InvalidArgument, "regularizers"),
     ([], {"loss": None}, errors.InvalidArgument, "not compiled"),
     ([], {"optimizer": keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0))}, errors.InvalidArgument, "scales"),
+    ([], {"optimizer": keras.optimizers.SGD(1.0, loss_scale_factor=8.0)}, errors.InvalidArgument, "scales"),
+    ([], {"loss_weights": [2.0]}, errors.InvalidArgument, "loss_weights"),
 ]):
     model = built(*more, **settings)
     rounds = begun(model, f"{sys.argv[1]}/{number}")
     assert word in refused(kind, lambda: rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12)), word
     assert rounds.session.next_step == 0
 model = built()
+assert "40 labels" in refused(errors.InvalidArgument, lambda: rustle.keras.fit(model, x, y[:40], rounds=rounds, divide_by=12))
+rounds.session.plan.save(sys.argv[1] + "/users/plan.toml")
+with rustle.connect(f"inproc://{sys.argv[1]}/users") as session:
+    users = rustle.Batches(rustle.schemes.uls(3, rustle.schemes.fixed_order(4)), [4] * 12, 8, bytes(32))
+    owned = rustle.Rounds(users, session)
+    found = refused(errors.InvalidArgument, lambda: rustle.keras.fit(model, x, y, rounds=owned, divide_by=12))
+    assert "a user may have several" in found
 rounds = begun(model, sys.argv[1] + "/last")
 assert "48" in refused(errors.InvalidArgument, lambda: rustle.keras.fit(model, x[:40], y[:40], rounds=rounds, divide_by=12))
 assert "divide_by" in refused(errors.InvalidArgument, lambda: rustle.keras.fit(model, x, y, rounds=rounds, divide_by=0))
@@ -115,7 +147,7 @@ def test_keras(backend, tmp_path):
         if not importlib.util.find_spec(package):
             pytest.skip(f"{package} is not installed")
     parts = [BEGINS]
-    for name in ("SUMS", "FITS", "NOISE", "REFUSES"):
+    for name in ("SUMS", "FUNCTIONS", "FITS", "NOISE", "OWNERS", "REFUSES"):
         parts.append(f"print({name!r}, flush=True); sys.argv[1] = {str(tmp_path / name)!r}\n{globals()[name]}")
     environment = {**os.environ, "KERAS_BACKEND": backend}
     command = [sys.executable, "-c", "\n".join(parts), ""]

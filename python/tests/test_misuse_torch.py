@@ -535,3 +535,17 @@ def test_the_clipped_sum_is_that_of_a_loop(microbatch):
     assert torch.allclose(losses, torch.nn.functional.cross_entropy(net(x), y, reduction="none"), atol=1e-6)
     rustle.torch.clipped_sum(net, loss, x[:0], y[:0], clip_norm=1.2)
     assert not any(net.get_parameter(name).grad.any() for name in expected)
+
+
+def test_batches_of_users_are_refused_where_each_record_is_clipped(tmp_path):
+    t = Training(tmp_path / "run", rounds=False)
+    users = [RECORDS // 12] * 12
+    of_records = rustle.Batches(rustle.schemes.els(4, 0.1), users, STEPS, bytes(32))
+    with pytest.raises(errors.InvalidArgument, match="the user may have several.*rustle.user_level.Training"):
+        rustle.Rounds(of_records, t.session)
+    of_users = rustle.Batches(rustle.schemes.uls(4, rustle.schemes.fixed_order(PER_EPOCH)), users, STEPS, bytes(32))
+    # Rounds themselves are for programs that clip each user's gradient.
+    rounds = rustle.Rounds(of_users, t.session)
+    with pytest.raises(errors.InvalidArgument, match="a user may have several.*rustle.user_level.Training"):
+        rustle.torch.DataLoader(t.data, rounds)
+    assert t.session.next_step == 0

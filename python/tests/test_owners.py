@@ -1,5 +1,7 @@
 """Records with several owners: batches, what they cost, and plans that do not fit."""
 
+import json
+
 import numpy as np
 import pytest
 from conftest import prepared
@@ -47,6 +49,8 @@ def test_files_of_owners_are_read(tmp_path):
         rustle.Owners.read(path)
     with pytest.raises(errors.InvalidArgument, match="has no owner"):
         rustle.Owners([(4, [])])
+    with pytest.raises(errors.InvalidArgument, match="'ann'; allowed: a list"):
+        rustle.Owners([(4, "ann")])
 
 
 def test_rounds_take_batches_that_keep_the_plan(folder):
@@ -91,3 +95,16 @@ def test_sampled_records_of_owners_cost_what_those_of_users_do(tmp_path):
             training.epsilon(1e-5, neighbouring="add-remove")
         for round, ids in training:
             training.noisy_mean(round, np.zeros((len(ids), 40)))
+
+
+def test_statements_name_the_unit_of_the_batches(folder):
+    with rustle.connect(f"inproc://{folder}") as session:
+        assert json.loads(session.report(format="json"))["unit"] == "user"
+        rustle.Rounds(batches(bound()), session)
+        assert json.loads(session.report(format="json"))["unit"] == "owner"
+        assert json.loads(session.report(format="json", unit="device"))["unit"] == "device"
+        with pytest.raises(errors.RustleError, match="add-remove"):
+            session.report(neighbouring="add-remove")
+    assert json.loads(rustle.report(session.plan, format="json", unit="example"))["unit"] == "example"
+    with pytest.raises(errors.InvalidArgument, match="unit.*allowed: user, example, device, owner"):
+        rustle.report(session.plan, unit="house")

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +65,10 @@ def test_what_is_lost_is_started_again_and_rows_are_the_same_bits(begun, tmp_pat
         assert session.next_step == STEPS and session.branch == 0
     assert ray.get(begun.workers[0].ready.remote()) != first
     assert "key" not in repr(begun.access)
+    # What actors wrote, lost ones too, has the key nowhere.
+    key, written = (tmp_path / "run" / "job.key").read_bytes(), Path(tempfile.gettempdir()).glob("rustle-*/*")
+    mine = [path for path in written if path.is_file() and path.stat().st_uid == os.getuid()]
+    assert mine and not [path for path in mine if key in path.read_bytes()]
 
 
 def test_a_cluster_in_a_placement_group_serves_ray_train_and_continues_in_its_folder(local, tmp_path, plan):

@@ -1,12 +1,12 @@
 //! The unit of privacy.
 
 use accounting::Neighbouring;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ReportError, Result};
 
 /// The unit of privacy: the holder of the contribution that is clipped to the clip norm in every round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     #[default]

@@ -41,8 +41,8 @@ class Accountant(IAccountant):
         if self.session is None:
             raise errors.make("not_resumed", "no model is private yet; call make_private first")
         self.session.check(neighbouring)
-        report = self.session._native.report()
-        return json.loads(statement(None, report, [delta], neighbouring, sampling_arguments(self.batches), "json"))
+        report, protected = self.session._native.report(), (neighbouring, self.session.unit)
+        return json.loads(statement(None, report, [delta], protected, sampling_arguments(self.batches), "json"))
 
     def __len__(self) -> int:
         return sum(steps for _, _, steps in self.history)
