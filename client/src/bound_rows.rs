@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::BoxFuture;
 use node::net::backoff::Backoff;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, ReleasedRows, Result, RowRange};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use crate::retry::wait_before_retry;
 use crate::{Client, FetchRequest, FetchSource, RetryAction, Routing, classify};
 
 /// The rows of one fetch, bound through a client.
@@ -43,12 +44,17 @@ impl BoundRows {
         client.bind_for(job, *branch, *rows, Some(*range), &self.commitments).await
     }
 
-    /// Binds the rows, again after errors that are safe to retry.
-    pub async fn bind_with_retry(&self) -> Result<ReleasedRows> {
+    /// Binds the rows, again after errors that are safe to retry. Returns at once the error of a quota that is not free again
+    /// before the deadline.
+    pub async fn bind_with_retry(&self, deadline: Instant) -> Result<ReleasedRows> {
         let mut backoff = Backoff::for_calls();
         loop {
             match self.bind().await {
-                Err(error) if classify(&error) == RetryAction::Retry => sleep(backoff.next_delay()).await,
+                Err(error) if classify(&error) == RetryAction::Retry => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let Some(wait) = wait_before_retry(&error, &mut backoff, left) else { return Err(error) };
+                    sleep(wait).await;
+                }
                 outcome => return outcome,
             }
         }

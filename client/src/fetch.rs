@@ -21,8 +21,9 @@ compile_error!("rows arrive as little-endian bytes and are taken as they are; th
 /// [`Fetch::into_region`] run it.
 ///
 /// Each of them binds the rows, unless [`Fetch::of_released`] was called, and fetches them. Errors that are safe to retry
-/// are retried until the deadline; then `RangeUnavailable` names the coordinates that are missing. After an error the
-/// destination holds some of the rows' values, and the rows stay bound.
+/// are retried until the deadline; then `RangeUnavailable` names the coordinates that are missing. A quota that is not free
+/// again before the deadline is returned at once. After an error the destination holds some of the rows' values, and the
+/// rows that were bound stay bound.
 #[must_use = "a fetch does nothing until its destination is given"]
 #[derive(Debug)]
 pub struct Fetch<'a> {
@@ -119,7 +120,7 @@ impl<'a> Fetch<'a> {
             Some(released) => released,
             None => timeout_at(deadline, async {
                 bound.check_element(destination.element()).await?;
-                bound.bind_with_retry().await
+                bound.bind_with_retry(deadline).await
             })
             .await
             .map_err(|_| {

@@ -131,7 +131,7 @@ fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
 impl Coordinator {
     /// Binds without a caller that quotas would count.
     async fn bind_now(&self, bind: Bind) -> Result<ReleasedRows> {
-        self.bind(bind, &Requester::default()).await
+        self.bind(bind, &Requester::default(), tokio::time::Instant::now()).await
     }
 
     /// Sends a heartbeat with these reports, and returns the leases granted.

@@ -168,7 +168,9 @@ impl From<LedgerError> for ServiceError {
             LedgerError::LineageFull { job, from_row } => Self::QuotaExceeded {
                 what: format!("segments in the lineage of job {job}"),
                 limit: Lineage::MAX_SEGMENTS.to_string(),
-                remedy: format!("rewind to row {from_row} or an earlier one, which adds none"),
+                remedy: format!(
+                    "rewind to row {from_row} or an earlier one, which adds no segment, and costs privacy as every rewind does"
+                ),
                 retry_after_ms: None,
             },
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },

@@ -21,6 +21,9 @@ use crate::keyring::Keyring;
 /// The time that the key command may take: a key management service answers within seconds.
 const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
+/// The shortest time in which a reader must take something: a reader over a network pauses for less.
+const SHORTEST_READER_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Serve shards of noise to training jobs
 #[derive(Args, Clone, Debug)]
 pub struct WorkerArgs {
@@ -99,7 +102,7 @@ pub struct WorkerArgs {
     /// Maximum bytes of rows generated ahead, of all shards together (at least one row per shard)
     #[arg(long, env = "RUSTLE_WORKER_AHEAD_BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     pub ahead_bytes: u64,
-    /// Time after which an answer ends whose reader takes nothing of it; what is missing may be fetched again
+    /// Time after which an answer ends whose reader takes nothing of it, 1 s or more; what is missing may be fetched again
     #[arg(long, env = "RUSTLE_WORKER_READER_TIMEOUT", default_value = "2m", value_parser = parse_limit)]
     pub reader_timeout: Duration,
     /// Time for others to take this worker's shards over when it shuts down
@@ -140,7 +143,11 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_limit(text: &str) -> Result<Duration, String> {
-    node::config::units::parse_duration(text).map_err(|error| error.to_string())
+    let limit = node::config::units::parse_duration(text).map_err(|error| error.to_string())?;
+    if limit < SHORTEST_READER_TIMEOUT {
+        return Err(format!("allowed: {SHORTEST_READER_TIMEOUT:?} or more"));
+    }
+    Ok(limit)
 }
 
 fn parse_label(text: &str) -> Result<String, String> {

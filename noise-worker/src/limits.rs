@@ -71,6 +71,12 @@ impl Limits {
         })
     }
 
+    /// Ends answers whose reader takes nothing for so long, which may be shorter than the flag allows.
+    #[cfg(test)]
+    pub(crate) fn with_reader_timeout(self, reader_timeout: Duration) -> Self {
+        Self { reader_timeout, ..self }
+    }
+
     /// Starts from a measured throughput, in bytes per second.
     pub(crate) fn with_throughput(self, rate: f64) -> Self {
         Self { throughput: Throughput::with_rate(rate), ..self }

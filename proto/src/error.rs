@@ -178,7 +178,7 @@ pub enum ServiceError {
     /// A quota of a job or a caller is used up. Nothing was written. `retry_after_ms` is where the same request is admitted
     /// later; without it, only what `remedy` says helps.
     #[error("the quota of {what} is used up: limit {limit}. Nothing was written; {}; {remedy}", match retry_after_ms {
-        Some(ms) => format!("a retry is safe, and admitted in {:.1} s", *ms as f64 / 1e3),
+        Some(ms) => format!("a retry is safe, and not admitted before {:.1} s from now", *ms as f64 / 1e3),
         None => "a retry is refused too".to_owned(),
     })]
     QuotaExceeded { what: String, limit: String, remedy: String, retry_after_ms: Option<u64> },

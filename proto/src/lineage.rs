@@ -29,7 +29,7 @@ const ALLOWED: &str = "segments from row 0 on whose rows and branches rise, each
 
 impl Lineage {
     /// The most segments that a rewind may leave a job with. Every binding reads them, and every heartbeat of a worker that
-    /// serves the job carries them.
+    /// serves the job carries them. Each adoption of the ledger may add one beyond that.
     pub const MAX_SEGMENTS: usize = 1024;
 
     /// Checks the order of the segments.

@@ -10,7 +10,7 @@ use std::path::Path;
 use example::{NEW_NONCE, NONCE, PLAN};
 use ledger::{AnchorPlace, JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::{Commitment, JobId, Nonce, RowRange};
+use proto::{Commitment, JobId, Nonce, RowRange, model::OpenBranch};
 use release::adoption::{AdoptedJob, adopt};
 use release::{binding::bind, branches::rewind, job::define};
 
@@ -82,4 +82,50 @@ fn every_running_job_gets_a_branch_at_its_first_unbound_row() {
     }
     // Bound rows are the same in both.
     row(&adopted, "whole", iterations - 1).unwrap();
+}
+
+/// Rewinds at rising rows have filled the lineage of one job, which no ordinary rewind makes longer.
+#[test]
+fn a_full_lineage_keeps_no_job_from_adoption() {
+    // In memory where that is possible: two thousand changes, each durable.
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let path = folder.path().join("ledger.redb");
+    Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
+    let ledger = Ledger::open(&path).unwrap();
+    ledger.take_up(&AnchorPlace::of_ledger(&path), Nonce::from_bytes([20; 32])).unwrap();
+    let most = proto::Lineage::MAX_SEGMENTS as u64;
+    let text = PLAN.replace("iterations = 10", "iterations = 2000");
+    let plan = Plan::from_toml_str(&text).unwrap();
+    let defined = define(job("full"), &plan, text.clone(), 1_000, [7; 32], 1, NONCE).unwrap();
+    ledger.create_job(&defined.record, &defined.shards).unwrap();
+    let other = define(job("other"), &plan, text, 1_000, [7; 32], 1, NONCE).unwrap();
+    ledger.create_job(&other.record, &other.shards).unwrap();
+    let open = |ledger: &Ledger, from_row, expected_branch| {
+        let request = OpenBranch { job: job("full"), from_row, expected_branch, parent: None };
+        ledger.open_branch(&request, Nonce::from_bytes([9; 32]))
+    };
+    row(&ledger, "full", 0).unwrap();
+    for branch in 0..most - 1 {
+        open(&ledger, branch + 1, branch).unwrap();
+        row(&ledger, "full", branch + 1).unwrap();
+    }
+    assert!(matches!(open(&ledger, most, most - 1), Err(LedgerError::LineageFull { .. })));
+    drop(ledger);
+
+    let (copy, place) = copied(&path, &folder.path().join("copy.redb"));
+    let mut drawn = 100;
+    let nonce = || {
+        drawn += 1;
+        Ok::<_, LedgerError>(Nonce::from_bytes([drawn; 32]))
+    };
+    let (adopted, jobs) = adopt(&copy, &place, nonce).unwrap();
+    let changed: Vec<_> = jobs.iter().map(|it| (it.job.as_str(), it.branch, it.from_row)).collect();
+    assert_eq!(changed, [("full", Some(most), most), ("other", Some(1), 0)]);
+    let segments = |name| adopted.job(&job(name)).unwrap().unwrap().lineage.segments().len() as u64;
+    assert_eq!(segments("full"), most + 1);
+    // Its rows are bound as before, and it is rewound to where its last segment begins.
+    row(&adopted, "full", most).unwrap();
+    assert!(matches!(open(&adopted, most + 1, most), Err(LedgerError::LineageFull { .. })));
+    open(&adopted, most, most).unwrap();
+    assert_eq!(segments("full"), most + 1);
 }

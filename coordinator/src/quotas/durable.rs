@@ -41,10 +41,19 @@ impl DurableTotals {
 
     /// Fails where one of the totals is beyond its quota.
     pub fn check(&self, settings: &QuotaSettings, job: &JobId) -> Result<()> {
+        self.check_or(settings, job, "a new job, whose ε is added to this one's, continues the work")
+    }
+
+    /// Fails where one of the totals that the job's plan leads to is beyond its quota.
+    pub fn check_planned(&self, settings: &QuotaSettings, job: &JobId) -> Result<()> {
+        self.check_or(settings, job, "the job gets a plan of fewer iterations")
+    }
+
+    fn check_or(&self, settings: &QuotaSettings, job: &JobId, otherwise: &str) -> Result<()> {
         let exceeded = |counted: &str, limit: String, flag: &str| ServiceError::QuotaExceeded {
             what: format!("{counted} of job {job}"),
             limit,
-            remedy: format!("an operator raises {flag}, or a new job continues the work"),
+            remedy: format!("an operator raises {flag}, or {otherwise}"),
             retry_after_ms: None,
         };
         if self.branches > settings.job_branches {

@@ -89,6 +89,13 @@ impl Quotas {
         })
     }
 
+    /// Gives back what [`Quotas::take`] took, for a request that another quota refused.
+    pub fn give_back(&self, requester: &Requester, job: &JobId, rate: Rate) {
+        if !requester.is_operator {
+            self.of(rate).give_back(requester.client.as_ref(), job, now());
+        }
+    }
+
     fn give_bytes_back(&self, requester: &Requester, bytes: u64) {
         if let Some(client) = requester.client.as_ref().filter(|_| !requester.is_operator) {
             self.bytes_of_callers.give_back(client, bytes as f64, now());
@@ -119,6 +126,11 @@ impl Quotas {
             rows,
             newly: 0,
         })
+    }
+
+    /// Checks that a job may bind all rows of its plan.
+    pub fn check_plan(&self, job: &JobId, iterations: u64) -> Result<()> {
+        DurableTotals { rows: iterations, ..DurableTotals::default() }.check_planned(&self.settings, job)
     }
 
     /// Checks that a job, of which the ledger has `totals`, may open one branch more.

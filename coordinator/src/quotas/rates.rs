@@ -79,6 +79,14 @@ impl RatePair {
             RateRefusal { is_of_caller: false, per_minute: self.per_minute, wait }
         })
     }
+
+    /// Gives back one of both.
+    pub fn give_back(&self, client: Option<&ClientKey>, job: &JobId, now: Instant) {
+        if let Some(client) = client {
+            self.of_callers.give_back(client, 1.0, now);
+        }
+        self.of_jobs.give_back(job, 1.0, now);
+    }
 }
 
 impl RateRefusal {

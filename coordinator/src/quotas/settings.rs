@@ -25,7 +25,7 @@ pub struct QuotaArgs {
     /// Rows that one job may bind, on all of its branches together
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_job_rows: Option<String>,
-    /// Bytes that rows and branches of one job may take in the ledger, by an estimate that is not below the truth
+    /// Bytes that rows and branches of one job may take in the ledger, estimated
     #[arg(long, value_name = "BYTES", hide_short_help = true)]
     pub max_job_bytes: Option<String>,
     /// Bytes that one caller may add to the ledger in 24 hours, over all of its jobs

@@ -4,6 +4,7 @@ use ledger::{CursorState, JobCursor};
 use node::process::rng;
 use proto::{JobId, Result, ServiceError, model::OpenBranch, pb};
 use release::branches::{self, Resumption};
+use tokio::time::Instant;
 use tracing::info;
 
 use crate::cluster::for_release;
@@ -21,7 +22,7 @@ impl Coordinator {
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let job = request.job.clone();
         // A branch opened on an outdated ledger would hide rows of the branch before that this ledger does not know.
-        self.wait_out_grace_period(&job).await?;
+        self.wait_out_grace_period(&job, Instant::now()).await?;
         let _change = self.lock_changes().await;
         self.check_branch_quota(&job, request.expected_branch)?;
         self.check_not_contradicted(&job).await?;

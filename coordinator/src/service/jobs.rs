@@ -27,6 +27,10 @@ impl Coordinator {
         }
         let Checked { request, plan, event } = checked_plan(request).await?;
         let dimension = release::job::dimension(request.dimension, &plan)?;
+        // A job that is there may have been created under other quotas.
+        if self.cluster().job(&request.job).is_err() {
+            self.quotas().check_plan(&request.job, plan.iterations())?;
+        }
         if request.account.is_some() {
             self.check_may_be_charged(&request.job).await?;
         }
@@ -94,7 +98,7 @@ impl Coordinator {
         if self.cluster().job(job).is_ok() {
             return Ok(());
         }
-        self.wait_out_grace_period(job).await?;
+        self.wait_out_grace_period(job, Instant::now()).await?;
         self.check_charges_known().await
     }
 

@@ -29,13 +29,14 @@ impl Coordinator {
         Ok(routing_of(&cluster, view, Instant::now()))
     }
 
-    /// Binds rows to commitments and returns them with their grant. The binding is durable when this returns.
-    pub async fn bind(&self, bind: Bind, requester: &Requester) -> Result<ReleasedRows> {
-        let began = Instant::now();
+    /// Binds rows to commitments and returns them with their grant. The binding is durable when this returns. The request,
+    /// which waits for workers' records only for so long, `began` then.
+    pub async fn bind(&self, bind: Bind, requester: &Requester, began: Instant) -> Result<ReleasedRows> {
+        let binding_began = Instant::now();
         let job = bind.job.clone();
-        let bound = self.try_to_bind(bind, requester).await;
+        let bound = self.try_to_bind(bind, requester, began).await;
         match &bound {
-            Ok(_) => histogram!(BIND_SECONDS).record(began.elapsed()),
+            Ok(_) => histogram!(BIND_SECONDS).record(binding_began.elapsed()),
             Err(error) => {
                 counter!(BINDINGS_REFUSED, "kind" => error.kind()).increment(1);
                 self.cluster().binding_was_refused(&job, error.kind(), Instant::now());
@@ -46,23 +47,24 @@ impl Coordinator {
 
     /// Binds in a task of its own, so that a binding is counted even if its caller disconnects.
     pub async fn bind_detached(self: &Arc<Self>, bind: Bind, requester: Requester) -> Result<ReleasedRows> {
-        self.wait_out_grace_period(&bind.job).await?;
+        let began = Instant::now();
+        self.wait_out_grace_period(&bind.job, began).await?;
         let coordinator = self.clone();
         let call = in_flight();
         let bound = async move {
             let _call = call;
-            coordinator.bind(bind, &requester).await
+            coordinator.bind(bind, &requester, began).await
         };
         spawn(carry_caller(bound).in_current_span()).await.map_err(ServiceError::internal)?
     }
 
-    async fn try_to_bind(&self, bind: Bind, requester: &Requester) -> Result<ReleasedRows> {
+    async fn try_to_bind(&self, bind: Bind, requester: &Requester, began: Instant) -> Result<ReleasedRows> {
         ReleaseAuthority::check(&bind)?;
         let job = bind.job.clone();
         let branch = bind.branch;
         let rows = bind.rows;
         let release_authority = self.release_authority().clone();
-        self.wait_out_grace_period(&job).await?;
+        self.wait_out_grace_period(&job, began).await?;
         self.check_not_contradicted(&job).await?;
         let mut permit = self.admit_rows(requester, &bind).await?;
         let nonce = self.cluster().job(&job)?.record.nonce;

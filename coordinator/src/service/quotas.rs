@@ -13,12 +13,15 @@ impl Coordinator {
         let shards = self.cluster().job(job)?.shards.len() as u64;
         self.quotas().take(requester, job, rate)?;
         if rate == Rate::Branches {
-            self.quotas().take_bytes(requester, branch_bytes(shards))?;
+            self.quotas()
+                .take_bytes(requester, branch_bytes(shards))
+                .inspect_err(|_| self.quotas().give_back(requester, job, rate))?;
         }
         Ok(())
     }
 
-    /// Admits the rows of a binding, as far as they are not bound already: a repetition is never refused.
+    /// Admits the rows of a binding, as far as they are not bound already: a repetition is never refused. Where the
+    /// ledger would not bind the rows in any case, its reason is the error.
     pub(super) async fn admit_rows(&self, requester: &Requester, bind: &Bind) -> Result<RowsPermit> {
         let Bind { job, rows, .. } = bind;
         let totals = self.durable_totals(job)?;
@@ -26,23 +29,14 @@ impl Coordinator {
         if !matches!(admitted, Err(ServiceError::QuotaExceeded { .. })) {
             return admitted;
         }
-        let unbound = self.unbound_rows(bind).await?;
-        self.quotas().admit_rows(requester, job, totals, unbound)
-    }
-
-    /// Counts the rows of a binding that are not bound.
-    async fn unbound_rows(&self, bind: &Bind) -> Result<u64> {
-        let job = bind.job.clone();
-        let rows = bind.rows;
-        let lineage = self.cluster().job(&job)?.record.lineage.clone();
-        self.with_ledger(move |ledger| {
-            let mut bound = 0;
-            for (branch, piece) in lineage.cut(rows) {
-                bound += ledger.bindings(&job, branch, piece.as_range())?.len() as u64;
-            }
-            Ok(rows.len().saturating_sub(bound))
-        })
-        .await
+        let asked = bind.clone();
+        let unbound = self
+            .with_ledger(move |ledger| {
+                ledger.unbound(&asked.job, asked.branch, asked.rows, &asked.commitments)
+            })
+            .await?;
+        // Other rows may have been bound meanwhile.
+        self.quotas().admit_rows(requester, job, self.durable_totals(job)?, unbound)
     }
 
     /// Checks that the job may have one branch more than it has.

@@ -52,10 +52,9 @@ impl Coordinator {
         }
     }
 
-    /// Waits until every live worker has reported what it released, or has had the time to. Fails after
-    /// [`LONGEST_GRACE_WAIT`], and names a worker that is still waited for.
-    pub async fn wait_out_grace_period(&self, job: &JobId) -> Result<()> {
-        let began = Instant::now();
+    /// Waits until every live worker has reported what it released, or has had the time to. Fails
+    /// [`LONGEST_GRACE_WAIT`] after the request `began`, and names a worker that is still waited for.
+    pub async fn wait_out_grace_period(&self, job: &JobId, began: Instant) -> Result<()> {
         loop {
             let wait = self.cluster().grace_left(job, Instant::now());
             let Some(wait) = wait else { return Ok(()) };

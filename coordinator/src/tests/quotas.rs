@@ -74,11 +74,52 @@ async fn rows_beyond_a_jobs_total_are_refused_and_bound_ones_are_not() {
 #[tokio::test]
 async fn a_row_before_those_bound_counts_like_any_other() {
     let folder = TempDir::new().unwrap();
-    let coordinator = with_quotas(&folder, QuotaSettings { job_rows: 2, ..QuotaSettings::default() });
+    let coordinator = with_quotas(&folder, QuotaSettings { job_rows: 8, ..QuotaSettings::default() });
     coordinator.create_job(create(4096, 1)).await.unwrap();
     coordinator.bind_now(bind(7..8, "x")).await.unwrap();
-    coordinator.bind_now(bind(0..1, "x")).await.unwrap();
-    is_refused(&coordinator.bind_now(bind(1..2, "x")).await.unwrap_err(), "--max-job-rows");
+    coordinator.bind_now(bind(0..7, "x")).await.unwrap();
+    coordinator.open_branch(rewind(0)).await.unwrap();
+    let again = Bind { branch: 1, ..bind(0..1, "y") };
+    is_refused(&coordinator.bind_now(again).await.unwrap_err(), "--max-job-rows");
+    // What no quota would let through is refused for its own reason.
+    let error = coordinator.bind_now(bind(0..1, "y")).await.unwrap_err();
+    assert_eq!(error.kind(), "branch_superseded", "{error}");
+}
+
+/// The plan has eight rows.
+#[tokio::test]
+async fn a_job_that_could_not_be_finished_is_not_created() {
+    for (quotas, flag) in [
+        (QuotaSettings { job_rows: 7, ..QuotaSettings::default() }, "--max-job-rows"),
+        (QuotaSettings { job_bytes: 3_199, ..QuotaSettings::default() }, "--max-job-bytes"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let coordinator = with_quotas(&folder, quotas);
+        let error = coordinator.create_job(create(4096, 1)).await.unwrap_err();
+        is_refused(&error, flag);
+        assert!(!error.retry_safe() && coordinator.list_jobs().is_empty(), "{error}");
+        // Under larger quotas it is, and is found again under the smaller ones.
+        drop(coordinator);
+        with_quotas(&folder, QuotaSettings::default()).create_job(create(4096, 1)).await.unwrap();
+        with_quotas(&folder, quotas).create_job(create(4096, 1)).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_refused_for_its_bytes_costs_no_rate() {
+    let folder = TempDir::new().unwrap();
+    // One branch of one shard; and ten at once.
+    let quotas =
+        QuotaSettings { branches_per_minute: 1, caller_bytes_per_day: 1_152, ..QuotaSettings::default() };
+    let coordinator = Arc::new(with_quotas(&folder, quotas));
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let jobs = JobsService(coordinator.clone());
+    jobs.open_branch(from("a", rewind_message("job", 0))).await.unwrap();
+    for _ in 0..20 {
+        let status = jobs.open_branch(from("a", rewind_message("job", 1))).await.unwrap_err();
+        is_refused(&status.into(), "--max-caller-bytes-per-day");
+    }
+    jobs.open_branch(from("b", rewind_message("job", 1))).await.unwrap();
 }
 
 #[tokio::test]

@@ -56,10 +56,7 @@ impl Ledger {
         // Again once it is durable: a commit may outlast the lease, and the anchor may be replaced meanwhile. The rows stay bound,
         // and the same call gets them once the ledger binds again.
         let bound = self.bind_checked(request).and_then(|bound| self.copies.check().map(|()| bound));
-        if let Err(LedgerError::AlreadyBound { .. }) = &bound {
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            *refusals.entry((job.clone(), branch)).or_default() += 1;
-        }
+        self.count_refusal(job, branch, &bound);
         bound
     }
 
@@ -88,6 +85,36 @@ impl Ledger {
             })
         };
         self.group_commit.run(request, commit, |reason| self.store.stop(reason.to_owned()))
+    }
+
+    /// Returns the number of the rows that [`Ledger::bind`] would newly bind. Binds nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Ledger::bind`] that say why it may not bind them.
+    pub fn unbound(
+        &self,
+        job: &JobId,
+        branch: u64,
+        rows: RowRange,
+        commitments: &[Commitment],
+    ) -> Result<u64> {
+        let by = self.store.principal().clone();
+        let request = Request { job: job.clone(), branch, rows, commitments: commitments.into(), by };
+        request.check()?;
+        let unbound = self.store.read(|transaction| {
+            let record = jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
+            request.unbound(&record, &transaction.open_table(BINDINGS)?)
+        });
+        self.count_refusal(job, branch, &unbound);
+        unbound.map(|unbound| unbound.len() as u64)
+    }
+
+    fn count_refusal<T>(&self, job: &JobId, branch: u64, outcome: &Result<T>) {
+        if let Err(LedgerError::AlreadyBound { .. }) = outcome {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            *refusals.entry((job.clone(), branch)).or_default() += 1;
+        }
     }
 
     /// Returns counts of the bindings of the branch's own Z.

@@ -67,6 +67,30 @@ impl Ledger {
         nonce: Nonce,
         recharge: Option<&Recharge>,
     ) -> Result<OpenedBranch> {
+        self.open_branch_within(Lineage::MAX_SEGMENTS, request, nonce, recharge)
+    }
+
+    /// Opens a branch as [`Ledger::open_charged_branch`] does, however long the lineage gets: where a ledger is adopted, no job
+    /// may keep the others from fresh noise, and each adoption adds one segment.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::open_charged_branch`], but for [`LedgerError::LineageFull`].
+    pub fn open_adopted_branch(
+        &self,
+        request: &OpenBranch,
+        nonce: Nonce,
+        recharge: Option<&Recharge>,
+    ) -> Result<OpenedBranch> {
+        self.open_branch_within(usize::MAX, request, nonce, recharge)
+    }
+
+    fn open_branch_within(
+        &self,
+        most_segments: usize,
+        request: &OpenBranch,
+        nonce: Nonce,
+        recharge: Option<&Recharge>,
+    ) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
         self.copies.check()?;
         self.store.write("open_branch", |transaction| {
@@ -101,7 +125,7 @@ impl Ledger {
             let opened = OpenedFrom { parent, from_row: *from_row, nonce };
             branches.insert((job.as_str(), branch), opened.to_stored())?;
             let rewound = lineage.rewound(*from_row, branch, nonce);
-            check_segments(&record, &lineage, &rewound)?;
+            check_segments(&record, &lineage, &rewound, most_segments)?;
             (record.branch, record.lineage) = (branch, rewound);
             jobs_table::put(&mut jobs, &record)?;
             let mut shards = shards_table::all_of(&table, job)?;
@@ -204,9 +228,11 @@ fn check_row(
     Ok(())
 }
 
-/// Checks that the rewind leaves no lineage that is longer than what is carried for a job.
-fn check_segments(record: &JobRecord, parent: &Lineage, rewound: &Lineage) -> Result<(), Fail> {
-    if rewound.segments().len() <= Lineage::MAX_SEGMENTS {
+/// Checks that the rewind leaves no lineage of more than `most` segments. One that adds none to its parent is possible in any
+/// case: an adoption may have left more.
+fn check_segments(record: &JobRecord, parent: &Lineage, rewound: &Lineage, most: usize) -> Result<(), Fail> {
+    let segments = rewound.segments().len();
+    if segments <= most || segments <= parent.segments().len() {
         return Ok(());
     }
     Err(LedgerError::LineageFull { job: record.job.to_string(), from_row: parent.from_row() }.into())

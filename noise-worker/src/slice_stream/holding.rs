@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto::CoordinateRange;
+use proto::{CoordinateRange, ElementType};
 
 use super::SliceStream;
 use crate::shard::readers::ReaderHold;
@@ -12,11 +12,13 @@ const UNCOUNTED_CHUNK_BYTES: usize = 64 << 10;
 
 impl SliceStream {
     /// Holds a row of the window for its reader; `None` where readers hold all that they may, or it reads less than half of the
-    /// row: then it is copied, a little at a time, and a slow reader does not keep the whole row in memory.
+    /// row: then it is copied, a little at a time, and a slow reader does not keep the whole row in memory. So is bf16, whose
+    /// chunks are each reader's own.
     pub(super) fn hold_row(&self, row: u64, read: CoordinateRange) -> Option<Arc<ReaderHold>> {
         let shard = &self.slice.shard;
         let is_small = 2 * read.len() < shard.grant().range.len();
-        if is_small { None } else { shard.readers.row(row, self.most_rows()).map(Arc::new) }
+        let is_copied = self.slice.element == ElementType::Bf16;
+        if is_small || is_copied { None } else { shard.readers.row(row, self.most_rows()).map(Arc::new) }
     }
 
     /// Holds memory for `len` coordinates that are drawn again for the reader, and returns it with the number to draw. Where

@@ -195,7 +195,9 @@ impl SliceStream {
             let next = (at + bytes / element.bytes()).min(end);
             self.slice.shard.mark_released(piece.row);
             let values = encoded(piece.source, at..next, element);
-            let data = if piece.hold.is_none() { Bytes::copy_from_slice(&values) } else { values };
+            let is_shared = element != ElementType::Bf16;
+            let data =
+                if piece.hold.is_none() && is_shared { Bytes::copy_from_slice(&values) } else { values };
             let data = match chunk_hold {
                 Some(hold) => hold.keep(data),
                 None => data,

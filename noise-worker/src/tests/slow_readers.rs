@@ -13,12 +13,11 @@ fn long_grant() -> LeaseGrant {
 }
 
 fn worker(flags: &[&str]) -> Worker {
-    Worker::with_limits(
-        limits_by(&[&["worker"], flags].concat()),
-        ReleaseLog::open(None).unwrap(),
-        long_grant(),
-        Duration::ZERO,
-    )
+    worker_within(limits_by(&[&["worker"], flags].concat()))
+}
+
+fn worker_within(limits: Limits) -> Worker {
+    Worker::with_limits(limits, ReleaseLog::open(None).unwrap(), long_grant(), Duration::ZERO)
 }
 
 impl Worker {
@@ -71,7 +70,7 @@ async fn readers_hold_no_more_than_the_window_may_and_get_all_they_asked_for() {
 
 #[tokio::test]
 async fn a_reader_who_takes_nothing_is_ended_and_told_so() {
-    let worker = worker(&["--reader-timeout", "100ms"]);
+    let worker = worker_within(limits().with_reader_timeout(Duration::from_millis(100)));
     let mut chunks = worker.service.fetch_slice(whole(0)).unwrap();
     let begun = Instant::now();
     let mut was_held = 0;
@@ -85,7 +84,12 @@ async fn a_reader_who_takes_nothing_is_ended_and_told_so() {
     assert!(error.kind() == "resource_exhausted" && error.retry_safe(), "{error}");
     assert!(error.to_string().contains("--reader-timeout"), "{error}");
     assert!(chunks.recv().await.is_none());
-    // Who takes something now and then is not.
+}
+
+#[tokio::test]
+async fn a_reader_who_takes_something_now_and_then_gets_all_of_it() {
+    // The time that a reader has, two minutes, begins anew with each chunk.
+    let worker = worker(&[]);
     let mut slow = worker.service.fetch_slice(whole(0)).unwrap();
     let mut taken = 0;
     while let Some(chunk) = slow.recv().await {
@@ -95,4 +99,39 @@ async fn a_reader_who_takes_nothing_is_ended_and_told_so() {
         }
     }
     assert_eq!(taken, ROW_BYTES);
+}
+
+/// Each reader has rounded copies of its own, of which all together count.
+#[tokio::test]
+async fn readers_of_bf16_hold_no_more_than_the_window_may() {
+    let worker = worker(&["--ahead-rows", "1"]);
+    let mut readers = Vec::new();
+    for _ in 0..40 {
+        let request = FetchSlice { element: ElementType::Bf16, ..whole(0) };
+        let mut chunks = worker.service.fetch_slice(request).unwrap();
+        let first = chunks.recv().await.unwrap().unwrap();
+        readers.push((first, chunks));
+        assert!(worker.held() <= 3 * ROW_BYTES, "{} bytes", worker.held());
+    }
+    let counted = 40 * proto::MIN_CHUNK_BYTES as u64;
+    assert!(worker.held() >= counted.min(2 * ROW_BYTES), "{} bytes", worker.held());
+    for (first, mut chunks) in readers {
+        let mut bytes = first.data.len() as u64;
+        drop(first);
+        while let Some(chunk) = chunks.recv().await {
+            bytes += chunk.unwrap().data.len() as u64;
+        }
+        assert_eq!(bytes, ROW_BYTES / 2);
+    }
+    assert_eq!(worker.held(), 0);
+}
+
+#[test]
+fn a_reader_has_a_second_at_least() {
+    let parsed = |timeout| Flags::try_parse_from(["worker", "--reader-timeout", timeout]).map(drop);
+    assert!(parsed("1s").is_ok() && parsed("2m").is_ok());
+    for short in ["0s", "999ms"] {
+        let error = parsed(short).unwrap_err().to_string();
+        assert!(error.contains("--reader-timeout") && error.contains("1s or more"), "{error}");
+    }
 }

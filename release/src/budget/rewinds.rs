@@ -25,7 +25,7 @@ pub fn open_branch(ledger: &Ledger, request: &OpenBranch, nonce: Nonce) -> Resul
 /// spent it, and the charge says so.
 ///
 /// # Errors
-/// Those of [`Ledger::open_branch`].
+/// Those of [`Ledger::open_adopted_branch`].
 pub fn open_adopted_branch(
     ledger: &Ledger,
     request: &OpenBranch,
@@ -49,7 +49,10 @@ fn open_for(
 ) -> Result<OpenedBranch, LedgerError> {
     decide(|| {
         let recharge = recharge(ledger, request, cause)?;
-        ledger.open_charged_branch(request, nonce, recharge.as_ref())
+        match cause {
+            Cause::Rewind => ledger.open_charged_branch(request, nonce, recharge.as_ref()),
+            Cause::Adoption => ledger.open_adopted_branch(request, nonce, recharge.as_ref()),
+        }
     })
 }
 

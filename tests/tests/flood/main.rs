@@ -22,7 +22,7 @@ use tests::{TestCluster, WORKER, flags, job, small_plan, start_with};
 
 const DIMENSION: u64 = 100_000;
 /// More rows than the honest job gets to.
-const ITERATIONS: u64 = 100_000_000;
+const ITERATIONS: u64 = 1_000_000;
 
 /// A cluster over TLS with one worker and the job that is to go on.
 fn secured(more: &[&str]) -> TestCluster {
