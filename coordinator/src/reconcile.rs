@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use metrics::{counter, gauge};
-use proto::Result;
+use node::auth::CallerName;
+use proto::{JobId, Result};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -105,9 +106,15 @@ impl Coordinator {
         let job = change.job.clone();
         let ranges = change.ranges.clone();
         let owners = OwnerChanges { job: job.clone(), owners: change.owners.clone() }.for_ledger();
+        let replaced = job.clone();
+        let replace = self.with_ledger(move |ledger| ledger.replace_shards(&replaced, &ranges));
+        // The layout is the caller's wish, the placement the coordinator's.
+        match self.layout_requester(&job) {
+            Some(caller) => drop(caller.scope(replace).await?),
+            None => drop(replace.await?),
+        }
         let (record, shards) = self
             .with_ledger(move |ledger| {
-                ledger.replace_shards(&job, &ranges)?;
                 let shards = ledger.set_owners(&job, &owners)?;
                 Ok((ledger.job(&job)?, shards))
             })
@@ -117,6 +124,13 @@ impl Coordinator {
         counter!(LEASES_CHANGED).increment(change.owners.len() as u64);
         self.cluster().layout_changed(Instant::now(), change, record, shards);
         Ok(())
+    }
+}
+
+impl Coordinator {
+    /// Returns the caller that requested the job's pending layout.
+    fn layout_requester(&self, job: &JobId) -> Option<CallerName> {
+        self.cluster().job(job).ok()?.pending.as_ref()?.requested_by.clone()
     }
 }
 

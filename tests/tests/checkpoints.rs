@@ -99,6 +99,8 @@ fn rows_made_during_a_snapshot_change_no_bit_of_it() {
     for budget in ["0", "64KiB", "1GiB"] {
         let mut cluster = start_with(1, |options| {
             options.worker_flags = flags(&["--snapshot-bytes", budget, "--ahead-rows", "4"]);
+            // They are requested without pause.
+            options.coordinator_flags.extend(flags(&["--max-checkpoints-per-minute", "1000000"]));
         });
         let job = job("during");
         cluster.create(&job, &plan, LARGE, 2).unwrap();

@@ -107,8 +107,9 @@ fn every_place_states_the_same_epsilon_also_after_rewinds() {
     let statement: Value = serde_json::from_slice(&output.stdout).unwrap();
     let page = tests::get(cluster.cluster.coordinator().unwrap().metrics(), "/metrics");
     let metric = |figure: &str| -> f64 {
-        let series = format!("rustle_job_privacy_{figure}_epsilon{{training_job=\"one\"}} ");
-        page.lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
+        let series = format!("rustle_job_privacy_{figure}_epsilon{{training_job=\"one\"");
+        let line = page.lines().find(|line| line.starts_with(&series)).unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
     };
     let job = &status["jobs"][0];
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);

@@ -1,5 +1,6 @@
 //! The layout that a job is moving to, and the workers that prepare its shards: data without rules.
 
+use node::auth::CallerName;
 use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 
 /// A process that prepares a shard without serving it.
@@ -20,6 +21,8 @@ pub struct Standby {
 pub struct PendingLayout {
     /// Distinguishes this layout from any other that was requested.
     pub number: u64,
+    /// The caller that requested it; `None` for the coordinator itself.
+    pub requested_by: Option<CallerName>,
     pub shards: Vec<PendingShard>,
 }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use ledger::JobState;
+use node::auth::caller;
 use proto::{CoordinateRange, JobId, Result, ServiceError, pb, tiling};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
@@ -61,8 +62,8 @@ impl Coordinator {
         let ranges = tiling::split(view.record.dimension, shards.into(), tiling::MAX_SHARDS)?;
         view.shards.iter_mut().for_each(|shard| shard.standby = None);
         let pending = |(range, shard)| PendingShard { shard, range, standby: None, is_unschedulable: false };
-        view.pending =
-            Some(PendingLayout { number, shards: ranges.into_iter().zip(0..).map(pending).collect() });
+        let shards_pending = ranges.into_iter().zip(0..).map(pending).collect();
+        view.pending = Some(PendingLayout { number, requested_by: caller(), shards: shards_pending });
         drop(cluster);
         info!(%job, shards, "shards of a new layout are being prepared");
         self.trigger_reconcile();

@@ -123,7 +123,7 @@ fn a_ledger_that_other_programs_read() {
 
 /// The test of these tests: a copy is no ordinary operation.
 #[test]
-#[should_panic(expected = "LedgerCopied")]
+#[should_panic(expected = "ledger_copied")]
 fn a_folder_that_is_copied() {
     calm_after(|folder| {
         let copy = folder.with_file_name("copy");
