@@ -8,7 +8,7 @@ use clap::Args;
 use plan::Plan;
 
 use super::grid::GridArgs;
-use super::make::RunArgs;
+use super::make::{RunArgs, of_flag};
 use crate::commands::errors::from_accounting;
 use crate::commands::plan_file;
 use crate::commands::setting::ParticipationArgs;
@@ -33,7 +33,7 @@ pub struct ExtendArgs {
 
 pub fn run(args: &ExtendArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = plan_file::read(&args.plan)?;
-    let longer = plan.extended(args.iterations, args.max_participations).map_err(bad_use)?;
+    let longer = plan.extended(args.iterations, args.max_participations).map_err(of_flag)?;
     let rule = longer.participation();
     let answer = Answer::new()
         .with("mechanism", longer.mechanism().name())

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use plan::{Grid, PlanSpec, Rounding, grid};
 
-use crate::output::bad_use;
+use super::make::of_flag;
 
 fn rounding_parser() -> impl TypedValueParser<Value = Rounding> {
     let rounding = |name: String| Rounding::from_name(&name).ok_or("not the name of a rounding");
@@ -41,6 +41,6 @@ impl GridArgs {
         if !self.is_on_grid() {
             return Ok(None);
         }
-        grid::choose(spec, self.rounding, self.summing_error).map(Some).map_err(bad_use)
+        grid::choose(spec, self.rounding, self.summing_error).map(Some).map_err(of_flag)
     }
 }

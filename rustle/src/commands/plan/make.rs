@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use plan::{Layout, Mechanism, Plan, PlanSpec};
+use plan::{Layout, Mechanism, Plan, PlanError, PlanSpec};
 use report::GridFacts;
 use serde_json::{Value, json};
 use strategy::{MechanismKind, Strategy, Workload};
@@ -52,6 +52,12 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// Refuses what no plan has, whichever the mechanism, before a search that takes its time (bad use).
+    pub fn check(&self, noise_multiplier: f64) -> anyhow::Result<()> {
+        let without_grid = Self { grid: GridArgs::default(), ..self.clone() };
+        without_grid.plan(Mechanism::Identity, noise_multiplier).map(drop)
+    }
+
     /// Returns the participation rule. Error: so many participations do not fit in the run (bad use).
     pub fn rule(&self) -> anyhow::Result<strategy::Participation> {
         let rule = self.participation.rule()?;
@@ -61,7 +67,7 @@ impl RunArgs {
 
     /// Returns the checked plan. Error: a field that is not allowed (bad use).
     pub fn plan(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
-        let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(bad_use)?;
+        let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(of_flag)?;
         let ParticipationArgs { min_sep, max_participations } = self.participation;
         let spec = PlanSpec {
             chacha_rounds: self.chacha_rounds,
@@ -74,7 +80,7 @@ impl RunArgs {
             grid: None,
         };
         let grid = self.grid.choose(&spec)?;
-        Plan::new(PlanSpec { grid, ..spec }).map_err(bad_use)
+        Plan::new(PlanSpec { grid, ..spec }).map_err(of_flag)
     }
 
     /// Returns the checked plan whose account is that of a float plan with this σ, which was found for a promise: on a grid σ
@@ -104,7 +110,11 @@ impl RunArgs {
 
     /// Opens `--out` before the search for what is to be written there. A plan is not secret.
     pub fn open_out(&self) -> anyhow::Result<Option<OutFile>> {
-        self.out.as_deref().map(|path| OutFile::open(path, Access::Everyone)).transpose()
+        let open = |path| {
+            out_file::refuse_ending(path, "TOML", &["toml"])?;
+            OutFile::open(path, Access::Everyone)
+        };
+        self.out.as_deref().map(open).transpose()
     }
 
     /// Returns whether the plan itself goes to standard output, which then holds nothing else.
@@ -133,6 +143,24 @@ impl RunArgs {
     /// Prints the answer, unless standard output holds the plan.
     pub fn print(&self, answer: &Answer, format: Format) -> anyhow::Result<()> {
         if self.is_out_stdout() { Ok(()) } else { answer.print(format) }
+    }
+}
+
+/// Names the flag of a field that is not allowed, since a command line has no plan file to look into.
+pub fn of_flag(error: PlanError) -> anyhow::Error {
+    let flag = |field: &str| {
+        let name = field.rsplit('.').next().unwrap_or(field);
+        let name = name.split('[').next().unwrap_or(name);
+        format!("--{}", name.replace('_', "-"))
+    };
+    match error {
+        PlanError::Field { field, value, allowed } => {
+            bad_use(format!("{} is {value}; allowed: {allowed}", flag(&field)))
+        }
+        PlanError::Missing { field, allowed } => {
+            bad_use(format!("{} is missing; allowed: {allowed}", flag(&field)))
+        }
+        other => bad_use(other),
     }
 }
 
