@@ -19,11 +19,11 @@ WORKSPACE := --release --workspace --locked --features $(FEATURES)
 MPI := --release --locked --package rustle-mpi --features mpi
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
+.PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long test-grid simulate flood audit
 .PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
 .PHONY: artefacts check-artefacts lint-workflows
-.PHONY: chaos ends failover slow-link mixed-builds fuzz asan miri mutants
+.PHONY: settings chaos ends failover slow-link mixed-builds fuzz asan miri mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -119,6 +119,14 @@ test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the Rust and Python tests at full size: hours, not minutes
 	@$(STAGE) nextest-long cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(slurm) | binary(etcd) | binary(on_etcd))'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
+
+settings: export COUNT ?= 1000
+settings: ## COUNT random settings (1000) over all accounts, from number FIRST of SEED, against enumerated outputs: every one with its time
+	cargo test --release --locked --package accounting --test random_settings -- --ignored --nocapture
+
+test-grid: export RUSTLE_LONG := 1
+test-grid: ## noise on a grid at length: 10⁷ decisions, 10⁹ draws for each of four deviations, the attack over 10⁹ coordinates
+	cargo nextest run --profile long --release --locked -p noise-kernel --no-capture -E 'test(grid) | binary(grid) | binary(precision_attack)'
 
 flood: export COUNT ?= 1000
 flood: export NEXTEST_PROFILE := flood

@@ -93,7 +93,8 @@ impl AccountKind {
             | Scheme::BallsInBins { .. }
             | Scheme::BMinSep { .. }
             | Scheme::RandomAllocation { .. }
-            | Scheme::FixedOrder { .. } => Self::AnyOrderPublicSize,
+            | Scheme::FixedOrder { .. }
+            | Scheme::ContributionBound { .. } => Self::AnyOrderPublicSize,
             Scheme::Els { .. } => Self::UserLevel,
             Scheme::Uls { ref users, .. } => Self::of(users),
         }

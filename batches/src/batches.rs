@@ -7,14 +7,18 @@ use serde::Serialize;
 
 use crate::assignment::Window;
 use crate::bins::{Allocation, Uniform, WithoutReplacement};
+use crate::contribution_bound::{BoundedPoisson, ContributionBound, OwnerRule};
 use crate::cyclic::{EqualSplit, Independent};
 use crate::encode;
-use crate::error::{BatchError, Result, invalid, within};
+use crate::error::{BatchError, MAX_RECORDS, Result, invalid, within};
 use crate::event::SamplingEvent;
 use crate::min_sep::MinSep;
+use crate::owner_statistics::OwnerStatistics;
+use crate::owners::Owners;
 use crate::poisson::Poisson;
-use crate::population::{MAX_RECORDS, Population, Users};
-use crate::scheme::{Partition, Scheme, group_probability};
+use crate::population::{Population, Users};
+use crate::scheme::{Partition, Scheme};
+use crate::scheme_rules::group_probability;
 use crate::seed::{Key, Keys, Seed};
 use crate::source::Source;
 use crate::users::{ExampleLevel, UserRecords};
@@ -41,6 +45,7 @@ pub struct Batches {
     /// The number of records, or of users, to draw from.
     count: u64,
     users: Option<Arc<Users>>,
+    owners: Option<Arc<Owners>>,
     iterations: u64,
     keys: Keys,
 }
@@ -62,11 +67,13 @@ impl Batches {
         within("iterations", iterations, (1, MAX_RECORDS), "1 to 2^53")?;
         let keys = Keys::new(seed.into(), encode::digest(&scheme, &population));
         let count = population.count();
-        let users = match population {
-            Population::Users(users) => Some(Arc::new(users)),
-            Population::Records(_) => None,
-        };
-        Ok(Self { scheme, count, users, iterations, keys })
+        let mut batches = Self { scheme, count, users: None, owners: None, iterations, keys };
+        match population {
+            Population::Users(users) => batches.users = Some(Arc::new(users)),
+            Population::Owners(owners) => batches.owners = Some(Arc::new(owners)),
+            Population::Records(_) => {}
+        }
+        Ok(batches)
     }
 
     /// Returns the number of rounds of the run.
@@ -75,10 +82,34 @@ impl Batches {
         self.iterations
     }
 
+    /// Returns SHA-256 over scheme and population, on which every draw depends beside the seed. It is no secret.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.keys.bound_to()
+    }
+
     /// Returns everything an accountant needs to know of how the batches are formed.
     #[must_use]
     pub fn event(&self) -> SamplingEvent {
-        SamplingEvent::new(&self.scheme, self.count, self.iterations)
+        SamplingEvent::new(&self.scheme, self.count, self.iterations, self.owners.is_some())
+    }
+
+    /// Returns what the bound on owners keeps of their records, and the largest participation of an owner, for populations
+    /// of owners. Where the bound is on rounds, it forms every batch of the run to count them.
+    ///
+    /// # Errors
+    /// Those of [`Self::rounds`].
+    pub fn owner_statistics(&self) -> Result<Option<OwnerStatistics>> {
+        let Some(graph) = &self.owners else { return Ok(None) };
+        Ok(Some(match self.scheme {
+            Scheme::Els { group_size, .. } => {
+                OwnerStatistics::of_kept(graph, graph.bounded(group_size, &self.keys.derive("owners")))
+            }
+            _ => {
+                let rounds = self.rounds(0..self.iterations)?;
+                OwnerStatistics::of_batches(graph, rounds.map(|batch| (batch.round, batch.ids)))
+            }
+        }))
     }
 
     /// Returns the batch of one round.
@@ -145,8 +176,26 @@ impl Batches {
                 Box::new(Window::new(WithoutReplacement::new(keys, *min_sep, count), rounds))
             }
             Scheme::Uls { users, .. } => self.source(users, rounds)?,
+            Scheme::ContributionBound { batch_size, min_sep, max_participations, records_per_batch } => {
+                let rule = OwnerRule {
+                    batch_size: *batch_size,
+                    min_sep: *min_sep,
+                    max_participations: *max_participations,
+                    records_per_batch: *records_per_batch,
+                };
+                // `new` refuses this scheme without owners.
+                Box::new(ContributionBound::new(keys, rule, self.owners.clone().unwrap_or_default()))
+            }
             Scheme::Els { group_size, sampling_probability } => {
-                // `new` refuses this scheme without users.
+                if let Some(owners) = &self.owners {
+                    return Ok(Box::new(BoundedPoisson::new(
+                        keys,
+                        *sampling_probability,
+                        *group_size,
+                        owners,
+                    )));
+                }
+                // `new` refuses this scheme without users or owners.
                 let users = self.users.clone().unwrap_or_default();
                 Box::new(ExampleLevel::new(keys, *sampling_probability, *group_size, users))
             }

@@ -18,6 +18,13 @@ pub(crate) fn digest(scheme: &Scheme, population: &Population) -> [u8; 32] {
             hash.update(1_u64.to_le_bytes());
             users.starts().iter().for_each(|word| hash.update(word.to_le_bytes()));
         }
+        Population::Owners(graph) => {
+            hash.update(2_u64.to_le_bytes());
+            for (record, owners) in graph.iter() {
+                [record, owners.len() as u64].iter().for_each(|word| hash.update(word.to_le_bytes()));
+                owners.iter().for_each(|owner| hash.update(u64::from(*owner).to_le_bytes()));
+            }
+        }
     }
     hash.finalize().into()
 }
@@ -45,6 +52,9 @@ fn scheme_words(scheme: &Scheme) -> Vec<u64> {
         Scheme::FixedOrder { min_sep } => vec![6, *min_sep],
         Scheme::Els { group_size, sampling_probability } => {
             vec![7, *group_size, sampling_probability.to_bits()]
+        }
+        Scheme::ContributionBound { batch_size, min_sep, max_participations, records_per_batch } => {
+            vec![9, *batch_size, *min_sep, *max_participations, *records_per_batch]
         }
         Scheme::Uls { group_size, users } => {
             let mut words = vec![8, *group_size];

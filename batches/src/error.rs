@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// The most records or users, 2⁵³: every id is exact even where numbers are f64, as in much JSON.
+pub const MAX_RECORDS: u64 = 1 << 53;
+
 /// The reason why batches could not be formed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -23,6 +26,22 @@ pub enum BatchError {
         scheme: &'static str,
         /// The reason.
         why: &'static str,
+    },
+    /// A record of an owner graph that can't be.
+    #[error("record {record}: {why}")]
+    Record {
+        /// The record's number.
+        record: u64,
+        /// The reason, and what is allowed.
+        why: &'static str,
+    },
+    /// A line that doesn't say which owners a record has.
+    #[error("line {line}: {why}")]
+    Line {
+        /// The line, from 1.
+        line: u64,
+        /// The reason.
+        why: String,
     },
     /// Rounds that the run does not have.
     #[error("rounds are {start}..{end}; allowed: a..b with a ≤ b ≤ {iterations}, the iterations")]

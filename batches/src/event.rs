@@ -33,6 +33,8 @@ pub enum Unit {
     Record,
     /// All records of one user.
     User,
+    /// All records of one owner, also those that others own too.
+    Owner,
 }
 
 /// The law of one unit's participations: which rounds it takes, with which probabilities.
@@ -131,21 +133,72 @@ pub enum SamplingLaw {
         max_participations: u64,
         /// The number of rounds.
         iterations: u64,
+        /// The most records of a unit in one round; the sensitivity is as many times as large.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        records_per_batch: u64,
     },
 }
 
+fn one() -> u64 {
+    1
+}
+
+fn is_one(value: &u64) -> bool {
+    *value == 1
+}
+
+/// The participation that all units keep, on which an account without amplification rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Participation {
+    /// The least distance of two rounds of a unit.
+    pub min_sep: u64,
+    /// The most rounds of a unit.
+    pub max_participations: u64,
+    /// The most records of a unit in one round.
+    pub records_per_batch: u64,
+}
+
 impl SamplingEvent {
-    /// Describes a scheme over `count` records, or users.
-    pub(crate) fn new(scheme: &Scheme, count: u64, iterations: u64) -> Self {
-        let unit = if scheme.user_level() { Unit::User } else { Unit::Record };
+    /// Describes a scheme over `count` records, or users; `owned`: whether records have several owners, the unit.
+    pub(crate) fn new(scheme: &Scheme, count: u64, iterations: u64, owned: bool) -> Self {
+        let unit = match scheme {
+            _ if owned => Unit::Owner,
+            scheme if scheme.user_level() => Unit::User,
+            _ => Unit::Record,
+        };
         let scheme = match scheme {
             Scheme::Uls { users, .. } => users,
             other => other,
         };
         let sampling = sampling(scheme, count, iterations);
         let account = AccountKind::of(scheme);
-        let neighbouring = account.relations().to_vec();
-        Self { sampling, unit, account, neighbouring, public_population: sized(scheme) }
+        let mut neighbouring = account.relations().to_vec();
+        // One owner more changes which records of others are kept.
+        neighbouring.retain(|relation| !owned || *relation != Neighbouring::AddRemove);
+        Self { sampling, unit, account, neighbouring, public_population: owned || sized(scheme) }
+    }
+
+    /// Returns the participation that every unit keeps, whatever was drawn.
+    #[must_use]
+    pub fn participation(&self) -> Participation {
+        let every = |min_sep: u64, iterations: u64| (min_sep, iterations.div_ceil(min_sep), 1);
+        let (min_sep, max_participations, records_per_batch) = match self.sampling {
+            SamplingLaw::PoissonSampledGaussian { count, .. }
+            | SamplingLaw::TruncatedPoissonGaussian { count, .. } => (1, count, 1),
+            SamplingLaw::UserLevel { group_size, count, .. } => (1, count, group_size),
+            SamplingLaw::CyclicPoisson { bands, iterations, .. } => every(bands, iterations),
+            SamplingLaw::BallsInBins { batches_per_epoch, iterations, .. } => {
+                every(batches_per_epoch, iterations)
+            }
+            SamplingLaw::BMinSep { min_sep, iterations, .. } => every(min_sep, iterations),
+            SamplingLaw::RandomAllocation { participations, epochs, iterations, .. } => {
+                (1, participations.saturating_mul(epochs).min(iterations), 1)
+            }
+            SamplingLaw::AnyOrder { min_sep, max_participations, records_per_batch, .. } => {
+                (min_sep, max_participations, records_per_batch)
+            }
+        };
+        Participation { min_sep, max_participations, records_per_batch }
     }
 }
 
@@ -182,7 +235,12 @@ fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> SamplingLaw 
             SamplingLaw::RandomAllocation { participations, batches_per_epoch, epochs, iterations, batch_cap }
         }
         Scheme::FixedOrder { min_sep } => {
-            SamplingLaw::AnyOrder { min_sep, max_participations: iterations.div_ceil(min_sep), iterations }
+            let max_participations = iterations.div_ceil(min_sep);
+            SamplingLaw::AnyOrder { min_sep, max_participations, iterations, records_per_batch: 1 }
+        }
+        Scheme::ContributionBound { min_sep, max_participations, records_per_batch, .. } => {
+            let max_participations = max_participations.min(iterations.div_ceil(min_sep));
+            SamplingLaw::AnyOrder { min_sep, max_participations, iterations, records_per_batch }
         }
         Scheme::Els { group_size, sampling_probability } => {
             SamplingLaw::UserLevel { sampling_probability, group_size, count }

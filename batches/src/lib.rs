@@ -34,7 +34,7 @@
 //! **Cost.** Poisson and independent cyclic Poisson form a batch in time and memory of its size (p times that for p
 //! bands). Where records get slots (balls-in-bins, random allocation, fixed order, equal split) one pass over the
 //! population forms as many consecutive batches as fit in [`MAX_BUFFERED_IDS`] ids, so nothing of the population's size
-//! is kept. b-min-sep keeps the last b − 1 batches, and a start at round t replays the rounds before it.
+//! is kept. A contribution bound keeps the owner graph, and, like b-min-sep, a start at round t replays the rounds before it. b-min-sep keeps the last b − 1 batches, and a start at round t replays the rounds before it.
 //!
 //! **Secrets.** The seed determines every batch. It never reaches `Debug`, and keys, generators and the seed are wiped
 //! when dropped. Batches are as secret as the seed: against an adversary who knows them nothing is amplified.
@@ -43,9 +43,10 @@
 //!
 //! * [`Scheme`], [`Partition`] (`scheme`), [`Neighbouring`] (`neighbouring`): the sampling vocabulary, which `accounting`
 //!   shares.
-//! * [`Population`], [`Users`] (`population`): records, and users who own them.
+//! * [`Population`], [`Users`] (`population`): records, and users who own them; [`Owners`] (`owners`, read by
+//!   `owner_lines`): records that several own, of which [`OwnerStatistics`] counts what a bound leaves.
 //! * [`Batches`], [`Rounds`], [`Batch`] (`batches`): a run's batches, from a `source`.
-//! * `poisson`, `cyclic`, `min_sep`, `users`, and `bins` through `assignment`: one source for each kind of scheme.
+//! * `poisson`, `cyclic`, `min_sep`, `users`, `contribution_bound`, and `bins` through `assignment`: one source for each kind of scheme.
 //! * [`SamplingEvent`], [`SamplingLaw`] (`event`): the description for an accountant.
 //! * [`AccountKind`] (`account_kind`): the table of accounts and the relations that they accept.
 //! * [`Seed`] (`seed`), `draws`, `skips`, `encode`: keys, exact draws, geometric skips, and the frozen digest of a scheme.
@@ -58,6 +59,7 @@ mod account_kind;
 mod assignment;
 mod batches;
 mod bins;
+mod contribution_bound;
 mod cyclic;
 mod draws;
 mod encode;
@@ -65,9 +67,13 @@ mod error;
 mod event;
 mod min_sep;
 mod neighbouring;
+mod owner_lines;
+mod owner_statistics;
+mod owners;
 mod poisson;
 mod population;
 mod scheme;
+mod scheme_rules;
 mod seed;
 mod skips;
 mod source;
@@ -76,9 +82,11 @@ mod users;
 pub use account_kind::AccountKind;
 pub use assignment::MAX_BUFFERED_IDS;
 pub use batches::{Batch, Batches, Rounds};
-pub use error::{BatchError, Result};
-pub use event::{SamplingEvent, SamplingLaw, Unit};
+pub use error::{BatchError, MAX_RECORDS, Result};
+pub use event::{Participation, SamplingEvent, SamplingLaw, Unit};
 pub use neighbouring::Neighbouring;
-pub use population::{MAX_RECORDS, Population, Users};
+pub use owner_statistics::{DegreeCount, DrawnParticipation, OwnerStatistics};
+pub use owners::Owners;
+pub use population::{Population, Users};
 pub use scheme::{Partition, Scheme};
 pub use seed::Seed;

@@ -1,9 +1,7 @@
 //! The records, or users, that batches are drawn from.
 
-use crate::error::{Result, within};
-
-/// The most records or users, 2⁵³: every id is exact even where numbers are f64, as in much JSON.
-pub const MAX_RECORDS: u64 = 1 << 53;
+use crate::error::{MAX_RECORDS, Result, within};
+use crate::owners::Owners;
 
 /// The population that batches are drawn from: records 0, 1, …, or users who own them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +10,8 @@ pub enum Population {
     Records(u64),
     /// Users with their records.
     Users(Users),
+    /// Records, each with its owners.
+    Owners(Owners),
 }
 
 /// Users 0, 1, …, each owning consecutive records, those of user 0 first. It keeps one number for each user.
@@ -79,6 +79,7 @@ impl Population {
         match self {
             Self::Records(records) => *records,
             Self::Users(users) => users.count(),
+            Self::Owners(owners) => owners.records(),
         }
     }
 }

@@ -2,10 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BatchError, Result, invalid, within};
-use crate::population::{MAX_RECORDS, Population};
-use crate::skips;
-
 /// A way of forming batches. Rounds count from 0; epoch e is rounds e·b to e·b + b − 1 of b batches in each epoch.
 ///
 /// A cap B keeps a uniformly random B of a larger batch; a smaller batch is to be padded to B with empty records
@@ -110,12 +106,36 @@ pub enum Scheme {
         /// b, the batches of an epoch.
         min_sep: u64,
     },
+    /// A greedy contribution bound over [`crate::Owners`]: records stand in line in a drawn order, the least used first. Each
+    /// joins a round if all of its owners may, until the batch is full. An owner may join k rounds, b apart, with m
+    /// records each. Where too few records may join, the batch is smaller.
+    ///
+    /// # Formal guarantee
+    /// Who owns what is public and the same in neighbouring data sets, and batches depend on that and the seed alone. All
+    /// records of one owner, those that others own too, are in at most k rounds, at least b apart, m of them in each, so that
+    /// the owner moves a sum by at most m clip norms. Nothing is amplified: the guarantee is that of the
+    /// participation rule at m times the sensitivity, whether or not the batches are known. It holds under zeroing out
+    /// all of an owner's records and under replacing what they say.
+    ContributionBound {
+        /// The records of a batch.
+        batch_size: u64,
+        /// b, the least distance of two rounds of an owner.
+        min_sep: u64,
+        /// k, the most rounds of an owner.
+        max_participations: u64,
+        /// m, the most records of an owner in one batch.
+        #[serde(default = "one")]
+        records_per_batch: u64,
+    },
     /// Example-level sampling (ELS) of users: of each user G records are chosen once, and each joins each round with
-    /// probability q, independently.
+    /// probability q, independently. Of [`crate::Owners`] records are kept in a drawn order, each if all of its owners have
+    /// fewer than G so far.
     ///
     /// # Formal guarantee
     /// A user's number of records in a round is at most Bin(G, q), independent over rounds. With independent noise each
-    /// round costs N(Bin(G, q), σ²) against N(0, σ²), for the user as a whole (Charles et al. 2024, arXiv:2407.07737).
+    /// round costs N(Bin(G, q), σ²) against N(0, σ²), for the user as a whole (Charles et al. 2024, arXiv:2407.07737). It
+    /// makes no difference whether others own these records too, as long as who owns what is public and stays the same: so
+    /// it holds for owners under zeroing out.
     Els {
         /// G, the most records of a user.
         group_size: u64,
@@ -145,6 +165,10 @@ pub enum Partition {
     Independent,
 }
 
+fn one() -> u64 {
+    1
+}
+
 impl Scheme {
     /// Returns the name of the scheme, as it is written in JSON.
     #[must_use]
@@ -156,12 +180,13 @@ impl Scheme {
             Self::BMinSep { .. } => "b-min-sep",
             Self::RandomAllocation { .. } => "random-allocation",
             Self::FixedOrder { .. } => "fixed-order",
+            Self::ContributionBound { .. } => "contribution-bound",
             Self::Els { .. } => "els",
             Self::Uls { .. } => "uls",
         }
     }
 
-    /// Returns the cap B; for user-level sampling, that of its inner scheme.
+    /// Returns the cap B, to which smaller batches are padded; for user-level sampling, that of its inner scheme.
     #[must_use]
     pub fn cap(&self) -> Option<u64> {
         match self {
@@ -170,6 +195,7 @@ impl Scheme {
             | Self::BallsInBins { cap, .. }
             | Self::BMinSep { cap, .. }
             | Self::RandomAllocation { cap, .. } => *cap,
+            Self::ContributionBound { batch_size, .. } => Some(*batch_size),
             Self::FixedOrder { .. } | Self::Els { .. } => None,
             Self::Uls { users, .. } => users.cap(),
         }
@@ -180,80 +206,4 @@ impl Scheme {
     pub fn user_level(&self) -> bool {
         matches!(self, Self::Els { .. } | Self::Uls { .. })
     }
-
-    /// Refuses a population of the wrong kind, or one that is too large.
-    pub(crate) fn check_population(&self, population: &Population) -> Result<()> {
-        let why = match (population, self.user_level()) {
-            (Population::Records(records), false) if *records > MAX_RECORDS => {
-                return Err(invalid("population", records, "at most 2^53"));
-            }
-            (Population::Records(_), false) | (Population::Users(_), true) => return Ok(()),
-            (Population::Records(_), true) => "needs to know how many records each user owns",
-            (Population::Users(_), false) => "samples records, not users; put it within user-level sampling",
-        };
-        Err(BatchError::Mismatch { scheme: self.name(), why })
-    }
-
-    /// Checks that every number is in its range.
-    ///
-    /// # Errors
-    /// [`BatchError::Invalid`] naming the number and its range; [`BatchError::Mismatch`] for user-level sampling within
-    /// user-level sampling.
-    pub fn validate(&self) -> Result<()> {
-        if let Some(cap) = self.cap() {
-            within("cap", cap, (1, MAX_RECORDS), "1 to 2^53")?;
-        }
-        match self {
-            Self::Poisson { sampling_probability, .. } => sampling(*sampling_probability),
-            Self::CyclicPoisson { bands, sampling_probability, .. } => {
-                counted("bands", *bands)?;
-                sampling(*sampling_probability)?;
-                group_probability(*bands, *sampling_probability).map(|_| ())
-            }
-            Self::BallsInBins { batches_per_epoch, .. } => counted("batches per epoch", *batches_per_epoch),
-            Self::BMinSep { min_sep, sampling_probability, .. } => {
-                counted("min-sep", *min_sep)?;
-                sampling(*sampling_probability)
-            }
-            Self::RandomAllocation { batches_per_epoch, participations, .. } => {
-                counted("batches per epoch", *batches_per_epoch)?;
-                let allowed = "1 to the batches per epoch";
-                within("participations", *participations, (1, *batches_per_epoch), allowed).map(|_| ())
-            }
-            Self::FixedOrder { min_sep } => counted("min-sep", *min_sep),
-            Self::Els { group_size, sampling_probability } => {
-                group(*group_size)?;
-                sampling(*sampling_probability)
-            }
-            Self::Uls { users, .. } if users.user_level() => {
-                Err(BatchError::Mismatch { scheme: "uls", why: "the scheme of its users must be of records" })
-            }
-            Self::Uls { group_size, users } => {
-                group(*group_size)?;
-                users.validate()
-            }
-        }
-    }
-}
-
-fn sampling(q: f64) -> Result<()> {
-    let allowed = "2^-40 (9.1e-13) to 1";
-    if (skips::LEAST..=1.0).contains(&q) { Ok(()) } else { Err(invalid("sampling probability", q, allowed)) }
-}
-
-fn counted(what: &'static str, value: u64) -> Result<()> {
-    within(what, value, (1, 1 << 32), "1 to 2^32").map(|_| ())
-}
-
-fn group(size: u64) -> Result<()> {
-    within("group size", size, (1, 1 << 20), "1 to 2^20").map(|_| ())
-}
-
-/// Returns p·q as accounts compute it: at most 1, and 1 where rounding exceeds it.
-pub(crate) fn group_probability(bands: u64, sampling_probability: f64) -> Result<f64> {
-    let product = bands as f64 * sampling_probability;
-    if product > 1.0 + 1e-12 {
-        return Err(invalid("bands times sampling probability", product, "at most 1"));
-    }
-    Ok(product.min(1.0))
 }

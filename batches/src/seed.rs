@@ -64,6 +64,11 @@ impl Keys {
         Self { seed, bound_to }
     }
 
+    /// Returns the digest that keys are bound to.
+    pub fn bound_to(&self) -> [u8; 32] {
+        self.bound_to
+    }
+
     /// Derives the key of a purpose.
     pub fn derive(&self, purpose: &'static str) -> Key {
         let mut key = Key([0; 32]);

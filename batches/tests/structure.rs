@@ -38,6 +38,7 @@ proptest! {
             let records = match &population {
                 Population::Records(records) => *records,
                 Population::Users(users) => users.records(),
+                Population::Owners(owners) => owners.records(),
             };
             for batch in all(&run(&scheme, population, 20, seed)) {
                 prop_assert!(batch.ids.is_sorted_by(|a, b| a < b), "{:?}", &scheme);

@@ -11,6 +11,7 @@ mod elastic;
 mod http;
 mod job;
 mod kernels;
+mod ledger;
 mod limits;
 mod memory;
 mod mpi;
@@ -44,6 +45,8 @@ enum Cli {
     Checkpoint(checkpoint::Args),
     /// A coordinator on one core, asked by thousands of simulated workers and jobs
     Coordinator(coordinator::Args),
+    /// The time and the memory that opening a ledger takes, as bound rows grow
+    Ledger(ledger::Args),
     /// How late rows are while workers come, leave and are lost, and while shards are split and merged
     Elastic(elastic::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
@@ -53,6 +56,9 @@ enum Cli {
     /// The figures and tables of the crate `reproduce`, which has a program of its own
     #[command(hide = true)]
     Reproduce(reproduce::Args),
+    /// One opening of `ledger`
+    #[command(hide = true)]
+    LedgerOpen(ledger::OpenArgs),
     /// One worker of `scale`: measures whenever a line comes in
     #[command(hide = true)]
     Worker(scale::worker::Args),
@@ -67,6 +73,8 @@ fn main() -> ExitCode {
         Cli::Mpi(args) => mpi::run(&args),
         Cli::Checkpoint(args) => checkpoint::run(&args),
         Cli::Coordinator(args) => coordinator::run(&args),
+        Cli::Ledger(args) => ledger::run(&args),
+        Cli::LedgerOpen(args) => ledger::open(&args),
         Cli::Elastic(args) => elastic::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
         Cli::Accounting(args) => accounting::run(&args),

@@ -11,6 +11,7 @@ use object_store::{
     ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path as Location,
 };
 use proto::{CheckpointRecord, check_pieces, manifest_object};
+use tokio::sync::Mutex;
 use url::Url;
 
 use crate::plain_http::PlainHttp;
@@ -33,6 +34,8 @@ pub struct CheckpointStore {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) part_bytes: usize,
     pub(crate) segment_bytes: u32,
+    /// Held by a call for an anchor in a folder, which may hang.
+    pub(crate) anchor_turn: Arc<Mutex<()>>,
 }
 
 impl CheckpointStore {
@@ -64,7 +67,7 @@ impl CheckpointStore {
 
     pub(crate) fn new(store: Arc<dyn ObjectStore>, folder: Option<PathBuf>) -> Self {
         let part_bytes = if folder.is_some() { FILE_PART_BYTES } else { BUCKET_PART_BYTES };
-        Self { store, folder, part_bytes, segment_bytes: SEGMENT_BYTES }
+        Self { store, folder, part_bytes, segment_bytes: SEGMENT_BYTES, anchor_turn: Arc::default() }
     }
 
     /// Returns the same store with parts and segments of other sizes, as tests of small objects need. `segment_bytes`:

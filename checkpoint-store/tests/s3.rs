@@ -17,7 +17,9 @@ use std::{
 use checkpoint_store::{
     CheckpointError, CheckpointKey, CheckpointStore, PlainHttp, ShardHeader, WrittenShard,
 };
-use proto::{CheckpointRecord, CoordinateRange, ElementType, JobId, model::CheckpointPiece, piece_object};
+use proto::{
+    CheckpointRecord, CoordinateRange, ElementType, JobId, Nonce, model::CheckpointPiece, piece_object,
+};
 
 /// `RUSTLE_MOTO`, else that of the tests' Python environment.
 fn program() -> Option<PathBuf> {
@@ -175,6 +177,8 @@ async fn in_a_bucket() {
         }
     }
 
+    of_many_writers_of_an_anchor_one_succeeds(&store).await;
+
     write(&store, 3).await;
     let swept = store.sweep(&job(), |id| id == 1).await.unwrap();
     assert!(swept.contains(&3) && !swept.contains(&1), "{swept:?}");
@@ -182,4 +186,24 @@ async fn in_a_bucket() {
     assert!(matches!(gone, Err(CheckpointError::Unusable { .. })));
     store.delete_checkpoint(&record(1, 0, &object, written.sha256)).await.unwrap();
     assert!(store.sweep(&job(), |_| false).await.unwrap().is_empty());
+}
+
+/// A first one, and then over each version that was there.
+async fn of_many_writers_of_an_anchor_one_succeeds(store: &CheckpointStore) {
+    let ledger = Nonce::from_bytes([7; 32]);
+    assert!(store.read_anchor(&ledger).await.unwrap().is_none());
+    let mut over = None;
+    for round in 0..4 {
+        let mut newest = None;
+        for writer in 0..3 {
+            let bytes = format!("{round}-{writer}").into_bytes();
+            let written = store.write_anchor(&ledger, bytes, over.as_ref()).await.unwrap();
+            assert_eq!(written.is_some(), writer == 0, "round {round}, writer {writer}");
+            newest = newest.or(written);
+        }
+        let read = store.read_anchor(&ledger).await.unwrap().unwrap();
+        assert_eq!(read.bytes, format!("{round}-0").as_bytes());
+        // That of the answer to the write, and that of a read.
+        over = if round % 2 == 0 { newest } else { Some(read.version) };
+    }
 }

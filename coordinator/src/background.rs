@@ -11,6 +11,7 @@ use node::tls::Credentials;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::anchor_keeper::AnchorKeeper;
 use crate::blocking::FatalStop;
 use crate::coordinator::Coordinator;
 
@@ -26,6 +27,17 @@ pub fn spawn_background(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shu
     let comparing = coordinator.clone().keep_watermarks_checked(shutdown.clone()).boxed();
     tasks.spawn(supervised(stop(), "checkpointing", checkpointing));
     tasks.spawn(supervised(stop(), "comparing watermarks", comparing));
+}
+
+/// Starts the renewal of the ledger's anchor, which runs until shutdown.
+pub fn spawn_anchor_keeper(
+    keeper: AnchorKeeper,
+    coordinator: &Coordinator,
+    tasks: &TaskTracker,
+    shutdown: &CancellationToken,
+) {
+    let keeping = keeper.keep(shutdown.clone()).boxed();
+    tasks.spawn(supervised(coordinator.fatal_stop().clone(), "renewing the anchor", keeping));
 }
 
 /// Starts the privacy meter, which runs until shutdown. The coordinator works without it.

@@ -1,13 +1,12 @@
 //! The settings of a coordinator: from flags, else `RUSTLE_…` variables, else a file, else the defaults.
 
-use std::convert::Infallible;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use checkpoint_store::PlainHttp;
 use node::config::settings::{Layers, Setting, SettingError};
 use node::config::units::parse_duration;
@@ -20,6 +19,7 @@ use url::Url;
 use crate::checkpointing::interval::{Expectations, Schedule};
 use crate::defaults::{self, SettingDefault, show_default};
 use crate::ledger_store::{LedgerStore, LedgerStoreArgs};
+use crate::quotas::{QuotaArgs, QuotaSettings};
 use crate::renamed_settings;
 
 /// The flags of a coordinator. A setting without its flag comes from the environment, the file or the default.
@@ -76,6 +76,9 @@ pub struct CoordinatorArgs {
     /// Refuse jobs that name no data set, whose privacy budget pays for them
     #[arg(long)]
     pub require_data_set: bool,
+    /// File to append every entry of the ledger's chains to, as JSON lines; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub audit_log: Option<String>,
     /// File to write once ready, with the addresses
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<String>,
@@ -85,6 +88,9 @@ pub struct CoordinatorArgs {
     /// The flags of the ledger's store.
     #[command(flatten)]
     pub store: LedgerStoreArgs,
+    /// The flags of quotas.
+    #[command(flatten)]
+    pub quotas: QuotaArgs,
     /// The flags of TLS, authentication and limits.
     #[command(flatten)]
     pub security: SecurityArgs,
@@ -122,6 +128,10 @@ pub struct Settings {
     pub report_delta: f64,
     /// Whether every job must name a data set.
     pub require_data_set: bool,
+    /// What one job and one caller may add.
+    pub quotas: QuotaSettings,
+    /// The file that gets every entry of the ledger's chains; `-` for standard output.
+    pub audit_log: Option<PathBuf>,
 }
 
 /// The settings of a coordinator process: those of the coordinator, and where to listen.
@@ -214,8 +224,10 @@ impl CoordinatorArgs {
         let report_delta = with_default(layer, defaults::REPORT_DELTA, self.report_delta, probability)?;
         let require = self.require_data_set.then(|| "true".to_owned());
         let require_data_set = layer.with_default("require_data_set", require, false, bool::from_str)?;
+        let audit_log = layer.optional("audit_log", self.audit_log, PathBuf::from_str)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
+        let quotas = self.quotas.resolve(layer)?;
         let security = self.security.resolve(layer)?;
         check_times(heartbeat, lease_ttl, token_ttl)?;
         let settings = Settings {
@@ -232,21 +244,13 @@ impl CoordinatorArgs {
             fetch_deadline,
             report_delta,
             require_data_set,
+            quotas,
+            audit_log,
         };
         let options =
             Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };
         Ok((options, renamed_settings::restore_names(layers.finish()?)))
     }
-}
-
-fn check_times(heartbeat: Duration, lease_ttl: Duration, token_ttl: Duration) -> anyhow::Result<()> {
-    ensure!(heartbeat >= Duration::from_millis(10), "heartbeat is {heartbeat:?}; allowed: 10ms or longer");
-    ensure!(
-        lease_ttl >= heartbeat * 3,
-        "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
-    );
-    ensure!(token_ttl >= Duration::from_millis(100), "token_ttl is {token_ttl:?}; allowed: 100ms or longer");
-    Ok(())
 }
 
 impl Options {
@@ -281,18 +285,8 @@ fn duration(
     renamed_settings::resolve(layers, setting, flag, parse)
 }
 
-fn store_url(text: &str) -> Result<Option<String>, Infallible> {
-    Ok(Some(text.to_owned()).filter(|url| !url.is_empty() && url != "none"))
-}
-
-fn probability(text: &str) -> Result<f64, String> {
-    let allowed = || "allowed: strictly between 0 and 1".to_owned();
-    text.parse().ok().filter(|&delta: &f64| delta > 0.0 && delta < 1.0).ok_or_else(allowed)
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&count| count >= 1).ok_or_else(|| "allowed: 1 or more".to_owned())
-}
-
+mod parsers;
 #[cfg(test)]
 mod tests;
+
+use parsers::{at_least_one, check_times, probability, store_url};

@@ -5,31 +5,24 @@ use std::time::Duration;
 
 use checkpoint_store::CheckpointStore;
 use client::Connections;
-use ledger::{JobRecord, JobState, Ledger, LedgerError};
-use node::admission::Budget;
-use plan::Plan;
-use proto::CheckpointRecord;
+use ledger::{AnchorTrouble, Ledger, LedgerError, Principal};
 use proto::{JobId, Result};
 use release::authority::ReleaseAuthority;
 use release::checkpoints::CheckpointIds;
+use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::answer_limits::AnswerLimits;
+use crate::audit_log::{AuditFault, AuditLog};
 use crate::blocking::{FatalStop, with_ledger};
 use crate::budget_meter::BudgetMeter;
-use crate::cluster::{Cluster, JobView};
+use crate::cluster::Cluster;
 use crate::config::Settings;
 use crate::health::HealthMonitor;
-use crate::plan_summary::PlanSummary;
 use crate::privacy_meter::PrivacyMeter;
-
-/// Bytes of long answers under way to one caller: enough for the longest answers of a few calls at once.
-const ANSWER_BYTES: u64 = 64 << 20;
-/// Accounts computed at once. Each takes a blocking thread for up to seconds, and binding rows needs the same threads.
-const ACCOUNTS_AT_ONCE: usize = 2;
-/// Reports that one caller may request at once.
-const REPORTS_PER_CALLER: u64 = 4;
+use crate::quotas::Quotas;
+use crate::read_job::read_job;
 
 /// A coordinator on an open ledger. Its parts are reached by the methods below and nothing else.
 pub struct Coordinator {
@@ -45,11 +38,14 @@ pub struct Coordinator {
     budget_meter: BudgetMeter,
     health: HealthMonitor,
     answer_limits: AnswerLimits,
+    quotas: Arc<Quotas>,
 }
 
 /// The ledger and the memory that follows it.
 struct State {
     ledger: Ledger,
+    /// `None` where no file is to have one.
+    audit_log: Option<AuditLog>,
     stop: FatalStop,
     cluster: Mutex<Cluster>,
     /// Held while shards or states of jobs change, first in the ledger and then in memory.
@@ -64,26 +60,6 @@ struct Checkpoints {
     /// `None` if checkpoints are turned off.
     store: Option<CheckpointStore>,
     ids: CheckpointIds,
-}
-
-/// Limits on the answers that take much memory or time.
-pub struct AnswerLimits {
-    /// Accounts of privacy computed at once, for all callers together.
-    pub accounts: Arc<Semaphore>,
-    /// Reports that one caller may request at once.
-    pub reports: Budget,
-    /// Bytes of long answers under way to one caller.
-    pub bytes: Budget,
-}
-
-impl AnswerLimits {
-    fn new() -> Self {
-        Self {
-            accounts: Arc::new(Semaphore::new(ACCOUNTS_AT_ONCE)),
-            reports: Budget::counting("reports for this caller", "at once", REPORTS_PER_CALLER),
-            bytes: Budget::new(ANSWER_BYTES),
-        }
-    }
 }
 
 impl Coordinator {
@@ -103,6 +79,10 @@ impl Coordinator {
             Some(_) => ledger.coordinator_epoch()?,
             None => ledger.next_coordinator_epoch()?,
         };
+        let audit_log = settings.audit_log.as_deref().map(AuditLog::open).transpose()?;
+        if let Some(audit_log) = &audit_log {
+            audit_log.follow(&ledger);
+        }
         let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, ledger.id()?, epoch);
         cluster.copied = copied.map(Into::into);
@@ -117,13 +97,15 @@ impl Coordinator {
             cluster.restore_job(read_job(&ledger, record)?, now);
         }
         let state = State {
-            ledger,
+            ledger: ledger.acting_as(Principal::coordinator()),
+            audit_log,
             stop,
             cluster: Mutex::new(cluster),
             changes: tokio::sync::Mutex::new(()),
             reconcile_trigger: Notify::new(),
             watermark_check_trigger: Notify::new(),
         };
+        let quotas = Arc::new(Quotas::new(settings.quotas));
         Ok(Self {
             settings,
             epoch,
@@ -135,6 +117,7 @@ impl Coordinator {
             budget_meter: BudgetMeter::default(),
             health: HealthMonitor::default(),
             answer_limits: AnswerLimits::new(),
+            quotas,
         })
     }
 
@@ -160,20 +143,41 @@ impl Coordinator {
 
     /// Locks the state in memory. Never hold the lock over an await.
     pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
-        self.state.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut cluster = self.state.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        // A ledger may be found to be a copy at any time.
+        if cluster.copied.is_none() {
+            cluster.copied = self.state.ledger.copied().map(Into::into);
+        }
+        cluster
     }
 
-    /// Runs one call of the ledger on a blocking thread.
+    /// Returns why the ledger's anchor in the checkpoint store is not renewed; `None` where it is, or needs not be.
+    pub fn anchor_trouble(&self) -> Option<AnchorTrouble> {
+        self.state.ledger.anchor_trouble()
+    }
+
+    /// Runs one call of the ledger on a blocking thread, as the caller that this task acts for, or the coordinator itself.
     pub async fn with_ledger<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T> {
-        with_ledger(&self.state.ledger, &self.state.stop, call).await
+        match node::auth::caller() {
+            Some(caller) => {
+                let ledger = self.state.ledger.acting_as(Principal::new(caller.as_str()));
+                with_ledger(&ledger, &self.state.stop, call).await
+            }
+            None => with_ledger(&self.state.ledger, &self.state.stop, call).await,
+        }
     }
 
     /// Waits for the right to change shards or states of jobs. Hold it until ledger and memory agree.
     pub async fn lock_changes(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.state.changes.lock().await
+    }
+
+    /// Looks whether the anchor beside the ledger was replaced.
+    pub fn look_at_anchor(&self) {
+        self.state.ledger.look_at_anchor();
     }
 
     /// Starts a pass of placement soon.
@@ -206,9 +210,16 @@ impl Coordinator {
         &self.release_authority
     }
 
-    /// Returns the checkpoint store; `None` if checkpoints are turned off.
+    /// Returns the checkpoint store; `None` if checkpoints are turned off, once the ledger is known to be a copy, and until
+    /// [`Self::awaits_anchor`] has ended.
     pub fn checkpoint_store(&self) -> Option<&CheckpointStore> {
-        self.checkpoints.store.as_ref()
+        let is_closed = self.state.ledger.copied().is_some() || self.awaits_anchor();
+        self.checkpoints.store.as_ref().filter(|_| !is_closed)
+    }
+
+    /// Returns whether the ledger's anchor was not taken up yet: checkpoints may be those of another coordinator.
+    pub fn awaits_anchor(&self) -> bool {
+        self.state.ledger.awaits_lease()
     }
 
     /// Returns the checkpoint store's URL; empty if checkpoints are turned off.
@@ -236,6 +247,16 @@ impl Coordinator {
         &self.health
     }
 
+    /// Returns the quotas of jobs and callers.
+    pub fn quotas(&self) -> &Arc<Quotas> {
+        &self.quotas
+    }
+
+    /// Returns what is wrong with the audit log; `None` where nothing is, or there is none.
+    pub fn audit_fault(&self) -> Option<AuditFault> {
+        self.state.audit_log.as_ref()?.fault()
+    }
+
     /// Returns the limits on long answers.
     pub fn answer_limits(&self) -> &AnswerLimits {
         &self.answer_limits
@@ -257,22 +278,4 @@ impl Coordinator {
     pub fn set_checkpoint_store(&mut self, store: CheckpointStore) {
         self.checkpoints.store = Some(store);
     }
-}
-
-fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
-    let bound = ledger.binding_summary(&record.job, record.branch)?;
-    if record.state == JobState::Destroyed {
-        return Ok(JobView { bound, ..JobView::new(record, Vec::new(), None) });
-    }
-    let plan = Plan::from_toml_str(&record.plan_toml)
-        .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
-    let summary = PlanSummary::new(&plan, record.dimension)?;
-    let shards = ledger.shards(&record.job)?;
-    let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
-    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, summary) })
-}
-
-fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {
-    checkpoints.sort_unstable_by_key(|checkpoint| std::cmp::Reverse(checkpoint.id));
-    checkpoints
 }

@@ -5,11 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use ledger::Ledger;
-use proto::Nonce;
+use ledger::{Ledger, LedgerError};
+use proto::{JobId, Nonce};
 
 /// The file that names the ledger in etcd that this data folder belongs to.
 const ETCD_LEDGER: &str = "etcd-ledger";
+
+/// The file with what this data folder has seen of that ledger.
+#[cfg(feature = "etcd")]
+const ETCD_LEDGER_SEEN: &str = "etcd-ledger.seen";
 
 /// Creates the data folder, which only this user may read: it says which row was bound to what.
 pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
@@ -22,10 +26,27 @@ pub fn ledger_file(folder: &Path) -> PathBuf {
     folder.join("ledger.redb")
 }
 
+/// Compares a ledger in etcd with what the data folder has seen of it, calls `open`, and lets the folder see what follows.
+#[cfg(feature = "etcd")]
+pub fn open_seen<T>(
+    folder: &Path,
+    ledger: &Ledger,
+    open: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let seen = folder.join(ETCD_LEDGER_SEEN);
+    ledger.compare_with_seen(&seen)?;
+    let opened = open()?;
+    if ledger.copied().is_none() {
+        // With the epoch that was taken meanwhile.
+        ledger.keep_seen(&seen)?;
+    }
+    Ok(opened)
+}
+
 /// Begins a ledger in a coordinator's data folder, which is created, and returns the ledger's id.
 ///
 /// # Errors
-/// There is a ledger, or the folder belongs to a ledger in etcd.
+/// There is a ledger, or an anchor or a checkpoint of an earlier one, or the folder belongs to a ledger in etcd.
 pub fn init_ledger(folder: &Path) -> anyhow::Result<Nonce> {
     create_data_dir(folder)?;
     let other = folder.join(ETCD_LEDGER);
@@ -34,9 +55,31 @@ pub fn init_ledger(folder: &Path) -> anyhow::Result<Nonce> {
         "{} says that this data folder belongs to a ledger in etcd; allowed: another folder, or the coordinator's --store",
         other.display()
     );
+    let path = ledger_file(folder);
+    if let Some(trace) = checkpoint_of_earlier(folder)?.filter(|_| !path.exists()) {
+        return Err(LedgerError::Lost { path, trace }.into());
+    }
     let id = node::process::rng::nonce()?;
-    Ledger::init(&ledger_file(folder), id)?;
+    Ledger::init(&path, id)?;
     Ok(id)
+}
+
+/// Returns what an earlier ledger left where its checkpoints are by default.
+fn checkpoint_of_earlier(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let checkpoints = folder.join("checkpoints");
+    let entries = match std::fs::read_dir(&checkpoints) {
+        Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        entries => entries.with_context(|| checkpoints.display().to_string())?,
+    };
+    Ok(entries.flatten().map(|entry| entry.path()).find(|path| is_of_a_ledger(path)))
+}
+
+/// Returns whether this is an anchor or has checkpoints of a job. A volume of its own has entries of the system's too, such as
+/// `lost+found`.
+fn is_of_a_ledger(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let has_files = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    name.starts_with("ledger-") || JobId::new(name).is_ok() && has_files()
 }
 
 /// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known

@@ -29,6 +29,14 @@ defaults! {
     FETCH_DEADLINE = "fetch_deadline": "30s";
     REPORT_DELTA = "report_delta": "1e-6";
     STORE = "store": "file";
+    MAX_JOB_BRANCHES = "max_job_branches": "10000";
+    MAX_JOB_ROWS = "max_job_rows": "5000000";
+    MAX_JOB_BYTES = "max_job_bytes": "4GiB";
+    MAX_CALLER_BYTES = "max_caller_bytes_per_day": "16GiB";
+    MAX_BRANCHES = "max_branches_per_minute": "60";
+    MAX_CHECKPOINTS = "max_checkpoints_per_minute": "6";
+    MAX_PLACEMENTS = "max_placements_per_minute": "60";
+    MAX_LOG_LINES = "max_log_lines_per_minute": "600";
     LEADER_LEASE_TTL = "leader_lease_ttl": "5s";
 }
 

@@ -10,7 +10,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::Coordinator;
-use crate::health::{Conditions, Problem, Severity, problems_of_cluster, problems_of_machine};
+use crate::health::{
+    Conditions, Problem, Severity, not_renewed, problem_of_audit_log, problems_of_cluster,
+    problems_of_machine,
+};
 use crate::metric_definitions::PROBLEMS;
 
 /// The time between two looks at the disk, the certificate and the problems.
@@ -25,6 +28,8 @@ impl Coordinator {
             problems_of_cluster(&cluster, now)
         };
         problems.extend(problems_of_machine(&self.health().conditions(), SystemTime::now()));
+        problems.extend(self.anchor_trouble().as_ref().map(not_renewed));
+        problems.extend(self.audit_fault().map(problem_of_audit_log));
         self.health().date(now, &mut problems);
         problems.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.since.cmp(&b.since)));
         problems
@@ -46,7 +51,11 @@ impl Coordinator {
             }
             let folder = self.settings().data_dir.clone();
             // On a blocking thread, which a file system that hangs holds up alone.
-            let disk = node::process::blocking::run(move || DiskSpace::of(&folder));
+            let watched = self.clone();
+            let disk = node::process::blocking::run(move || {
+                watched.look_at_anchor();
+                DiskSpace::of(&folder)
+            });
             let disk = tokio::select! {
                 () = shutdown.cancelled() => return,
                 disk = disk => disk,

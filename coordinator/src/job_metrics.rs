@@ -1,6 +1,6 @@
 //! Metrics of single jobs for Prometheus, written at each scrape, so that a job that is gone leaves none behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use proto::JobId;
@@ -44,6 +44,12 @@ impl Coordinator {
         self.job_metrics() + &budgets
     }
 
+    fn adopted_jobs(&self) -> BTreeSet<JobId> {
+        let cluster = self.cluster();
+        let adopted = cluster.jobs().filter(|view| view.adopted.is_some());
+        adopted.map(|view| view.record.job.clone()).collect()
+    }
+
     /// Returns the metrics of all metered jobs, in Prometheus' text format. A job of which the ledger knows less than was
     /// released has no cost here.
     pub fn job_metrics(&self) -> String {
@@ -55,6 +61,9 @@ impl Coordinator {
         RHOS.iter().for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, *read));
         let delta = format!(",delta=\"{:e}\"", self.settings().report_delta);
         EPSILONS.iter().for_each(|(name, read)| write_metric(&mut text, name, &delta, &jobs, *read));
+        let adopted = self.adopted_jobs();
+        jobs.retain(|job, _| adopted.contains(job));
+        write_metric(&mut text, metric::JOB_ADOPTED, "", &jobs, |_| Some(1.0));
         text
     }
 }

@@ -27,7 +27,7 @@ use crate::background::{DRAIN_DEADLINE, spawn_background, spawn_health_monitor, 
 use crate::blocking::FatalStop;
 use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
-use crate::data_dir::check_data_dir;
+use crate::data_dir::{check_data_dir, open_seen};
 use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
 use crate::metric_definitions::{EPOCH, describe_metrics};
 use crate::status_page;
@@ -228,7 +228,9 @@ impl LeaderLoop {
         let connections = self.connections.clone();
         let opening = stop.clone();
         let opened = node::process::blocking::run(move || {
-            Coordinator::open(Ledger::lead(term)?, settings, connections, opening)
+            let ledger = Ledger::lead(term)?;
+            let folder = settings.data_dir.clone();
+            open_seen(&folder, &ledger.clone(), || Coordinator::open(ledger, settings, connections, opening))
         });
         match opened.await? {
             Ok(coordinator) => {

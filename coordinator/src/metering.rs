@@ -4,47 +4,82 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounting::rewind::ReleasedRows;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use ledger::JobState;
 use metrics::gauge;
 use proto::{JobId, Result};
 use release::budget::released_rows;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
+use crate::metering_turns::MeteringTurns;
 use crate::metric_definitions::JOBS_UNWATCHED;
 use crate::privacy_meter::{JobSnapshot, MAX_WATCHED_JOBS, SAMPLE_INTERVAL, compute_cost};
 
 /// The time that a status waits for its ε. Later it is stated once it is there.
 const STATUS_WAIT: Duration = Duration::from_secs(2);
 
+fn sample_ticks() -> Interval {
+    let mut ticks = interval(SAMPLE_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
 impl Coordinator {
-    /// Samples all jobs and computes their cost until shutdown.
+    /// Samples all jobs and computes their cost, and that of data sets, until shutdown.
     pub async fn keep_metering(self: Arc<Self>, shutdown: CancellationToken) {
-        let mut ticks = interval(SAMPLE_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = self.keep_jobs_metered() => {}
+            () = self.keep_budgets_metered() => {}
+        }
+    }
+
+    /// Samples all jobs and computes their cost, in turns.
+    async fn keep_jobs_metered(&self) {
+        let mut ticks = sample_ticks();
+        let mut turns = MeteringTurns::default();
+        let mut metering = FuturesUnordered::new();
         loop {
             tokio::select! {
-                () = shutdown.cancelled() => return,
-                _ = ticks.tick() => {}
+                Some((job, took)) = metering.next() => turns.end(&job, took),
+                _ = ticks.tick() => {
+                    turns.set_due(self.privacy_meter().sample(Instant::now(), self.job_snapshots()));
+                }
             }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = async {
-                    self.meter_jobs().await;
-                    self.meter_budgets().await;
-                } => {}
+            while let Some(job) = turns.begin() {
+                metering.push(self.meter_in_turn(job));
             }
+        }
+    }
+
+    async fn keep_budgets_metered(&self) {
+        let mut ticks = sample_ticks();
+        loop {
+            ticks.tick().await;
+            self.meter_budgets().await;
+        }
+    }
+
+    async fn meter_in_turn(&self, job: JobId) -> (JobId, Duration) {
+        let began = Instant::now();
+        self.meter_or_warn(&job).await;
+        (job, began.elapsed())
+    }
+
+    async fn meter_or_warn(&self, job: &JobId) {
+        if let Err(error) = self.meter_job(job).await {
+            warn!(%job, %error, "the privacy spent so far could not be computed; trying again");
         }
     }
 
     /// Samples all jobs once and computes the costs that are due.
     pub async fn meter_jobs(&self) {
         for job in self.privacy_meter().sample(Instant::now(), self.job_snapshots()) {
-            if let Err(error) = self.meter_job(&job).await {
-                warn!(%job, %error, "the privacy spent so far could not be computed; trying again");
-            }
+            self.meter_or_warn(&job).await;
         }
     }
 

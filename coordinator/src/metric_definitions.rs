@@ -40,6 +40,8 @@ pub const JOB_RHO_PLANNED: &str = "rustle_job_privacy_planned_rho";
 /// Labels: also `delta`, from the setting report_delta.
 pub const JOB_EPSILON_SPENT: &str = "rustle_job_privacy_spent_epsilon";
 pub const JOB_EPSILON_PLANNED: &str = "rustle_job_privacy_planned_epsilon";
+/// Of jobs of an adopted ledger alone.
+pub const JOB_ADOPTED: &str = "rustle_job_adopted";
 
 // Metrics of one data set, with the labels `data_set` and `delta`, which is the budget's. They are written at the scrape from
 // the budget meter.
@@ -152,6 +154,12 @@ pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
         Kind::Gauge,
         Unit::Count,
         "ε at `delta` of all rows of the plan, by `training_job`",
+    ),
+    metric(
+        JOB_ADOPTED,
+        Kind::Gauge,
+        Unit::Count,
+        "1 where the job's ledger was adopted: its ρ and ε count rows that another copy may have released, by `training_job`",
     ),
 ];
 

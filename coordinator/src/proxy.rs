@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_stream::{Stream, StreamExt};
 
 use crate::coordinator::Coordinator;
+use crate::quotas::Requester;
 
 /// The longest deadline that a caller can set for a fetch.
 const MAX_DEADLINE: Duration = Duration::from_secs(3600);
@@ -22,7 +23,7 @@ pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk>> + Send>>;
 
 impl Coordinator {
     /// Binds the rows, then streams their chunks, checked, in the order in which they arrive from the workers.
-    pub async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<ChunkStream> {
+    pub async fn fetch(self: &Arc<Self>, fetch: Fetch, requester: Requester) -> Result<ChunkStream> {
         let began = Instant::now();
         let Fetch { bind, range, element, deadline_ms } = fetch;
         // Before anything is bound, so that a wrong range or type uses up no rows.
@@ -31,7 +32,7 @@ impl Coordinator {
         routing.element.check_request(element, &bind.job)?;
         let wait =
             deadline_ms.map_or(self.settings().fetch_deadline, Duration::from_millis).min(MAX_DEADLINE);
-        let released = self.bind_detached(bind.clone()).await?;
+        let released = self.bind_detached(bind.clone(), requester.clone()).await?;
         let request = SliceRequest {
             job: bind.job.clone(),
             branch: bind.branch,
@@ -42,7 +43,8 @@ impl Coordinator {
             element,
             region: None,
         };
-        let source = Arc::new(LocalSource { coordinator: Arc::downgrade(self), bind, _call: in_flight() });
+        let coordinator = Arc::downgrade(self);
+        let source = Arc::new(LocalSource { coordinator, bind, requester, _call: in_flight() });
         let chunks = stream_chunks(self.connections().clone(), source, request);
         Ok(Box::pin(chunks.map(|chunk| chunk.map(ReceivedChunk::into_message))))
     }
@@ -53,6 +55,7 @@ impl Coordinator {
 struct LocalSource {
     coordinator: Weak<Coordinator>,
     bind: Bind,
+    requester: Requester,
     /// Counts the call as under way until its last chunk has been sent.
     _call: Option<InFlight>,
 }
@@ -69,6 +72,6 @@ impl FetchSource for LocalSource {
     }
 
     fn release(&self) -> BoxFuture<'_, Result<ReleasedRows>> {
-        Box::pin(async { self.coordinator()?.bind_detached(self.bind.clone()).await })
+        Box::pin(async { self.coordinator()?.bind_detached(self.bind.clone(), self.requester.clone()).await })
     }
 }

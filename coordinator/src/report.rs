@@ -1,14 +1,39 @@
 //! The report on a job: what it has released and the privacy that its plan costs, as one JSON object.
 
 use accounting::rewind::{ReleasedRows, charge_with};
+use ledger::{BindingSummary, BranchReleases, JobRecord, Ledger, LedgerError, Opening};
 use node::admission::Reservation;
 use plan::Plan;
-use proto::{JobId, Result, ServiceError};
+use proto::{CheckpointRecord, JobId, Result, ServiceError};
 use release::budget::released_rows;
 use serde_json::{Value, json};
 
 use crate::cluster::no_job;
 use crate::coordinator::Coordinator;
+
+/// What the ledger knows of a job.
+struct Known {
+    record: JobRecord,
+    bound: BindingSummary,
+    checkpoints: Vec<CheckpointRecord>,
+    released: Vec<BranchReleases>,
+    openings: Vec<Opening>,
+    ledger_doubt: Option<String>,
+}
+
+impl Known {
+    fn read(ledger: &Ledger, job: &JobId) -> Result<Option<Self>, LedgerError> {
+        let Some(record) = ledger.job(job)? else { return Ok(None) };
+        Ok(Some(Self {
+            bound: ledger.binding_summary(job, record.branch)?,
+            checkpoints: ledger.checkpoints(job)?,
+            released: ledger.charged(job)?,
+            openings: ledger.openings(job)?,
+            ledger_doubt: ledger.doubt(job)?,
+            record,
+        }))
+    }
+}
 
 impl Coordinator {
     /// Returns the report. `ledger_doubt` says why the ledger is known to be a copy, also once adopted, or an old one, whose ε may be too low.
@@ -20,17 +45,9 @@ impl Coordinator {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }
         let name = job.clone();
-        let (record, bound, checkpoints, released, ledger_doubt) = self
-            .with_ledger(move |ledger| {
-                let Some(record) = ledger.job(&name)? else { return Ok(None) };
-                let bound = ledger.binding_summary(&name, record.branch)?;
-                let checkpoints = ledger.checkpoints(&name)?;
-                let released = ledger.charged(&name)?;
-                let doubt = ledger.doubt(&name)?;
-                Ok(Some((record, bound, checkpoints, released, doubt)))
-            })
-            .await?
-            .ok_or_else(|| no_job(&job))?;
+        let known = self.with_ledger(move |ledger| Known::read(ledger, &name)).await?;
+        let Known { record, bound, checkpoints, released, openings, ledger_doubt } =
+            known.ok_or_else(|| no_job(&job))?;
         let plan_toml = record.plan_toml.clone();
         let on_branches = released_rows(&released);
         // Sensitivities of long plans take seconds: not on an async thread, and few at once, because binding rows needs
@@ -45,6 +62,7 @@ impl Coordinator {
         let doubt = self.cluster().ledger_doubt(&job).map(|doubt| doubt.to_string()).or(ledger_doubt);
         let mut report = json!({
             "ledger_doubt": doubt,
+            "openings": openings,
             "job": record.job,
             "state": record.state,
             "mechanism": record.mechanism,
@@ -79,7 +97,7 @@ impl Coordinator {
 /// Returns the rows released on a branch. Rows bound count as released, whether or not a byte of them left, as they do
 /// for the accountant (`accounting::rewind::ReleasedRows`), and so do those that another copy of an adopted ledger may have
 /// released.
-fn branch(releases: &ledger::BranchReleases) -> Value {
+fn branch(releases: &BranchReleases) -> Value {
     let released: Vec<_> = releases.released.iter().map(|rows| [rows.start, rows.end]).collect();
     json!({ "branch": releases.branch, "parent": releases.parent, "from_row": releases.from_row, "released": released })
 }

@@ -1,7 +1,7 @@
 //! Start and end of a coordinator.
 
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::Context;
 use client::Connections;
@@ -25,7 +25,10 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
-use crate::background::{DRAIN_DEADLINE, outcome, spawn_background, spawn_health_monitor, spawn_metering};
+use crate::anchor_keeper::AnchorKeeper;
+use crate::background::{
+    DRAIN_DEADLINE, outcome, spawn_anchor_keeper, spawn_background, spawn_health_monitor, spawn_metering,
+};
 use crate::blocking::FatalStop;
 use crate::cluster::JobView;
 use crate::config::CoordinatorConfig;
@@ -65,23 +68,38 @@ async fn run_to_end(
     let shutdown = shutdown.child_token();
     let stop = FatalStop::new(shutdown.clone());
     let opening = stop.clone();
-    let coordinator = node::process::blocking::run(move || {
-        Coordinator::open(open_ledger(&settings.data_dir)?, settings, connections, opening)
-    });
-    let coordinator = Arc::new(coordinator.await.context("opening")??);
-    gauge!(EPOCH).set(coordinator.epoch() as f64);
     let address = listener.endpoint(security.credentials.is_some())?;
     let metrics_address = metrics_listener.local_addr()?;
-
+    // Served while the ledger is opened, which may have to wait for another process.
     let readiness = Readiness::not_ready("starting");
-    let (status, extras) = status_sources(&coordinator);
+    let opened = Opened::default();
+    let (status, extras) = status_sources(&opened);
     let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status, extras };
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
+    let _ends_with_a_failure_too = metrics_shutdown.clone().drop_guard();
     tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()).boxed());
+
+    let folder = settings.data_dir.clone();
+    let ledger = node::process::blocking::run(move || open_ledger(&folder)).await?.context("opening")?;
+    let anchor = AnchorKeeper::begin(&ledger, &settings, &readiness, &shutdown).await;
+    let anchor = anchor.context("checkpoint_url")?;
+    if shutdown.is_cancelled() {
+        return outcome(&stop);
+    }
+    let coordinator =
+        node::process::blocking::run(move || Coordinator::open(ledger, settings, connections, opening));
+    let coordinator = Arc::new(coordinator.await.context("opening")??);
+    let _ = opened.set(Arc::downgrade(&coordinator));
+    gauge!(EPOCH).set(coordinator.epoch() as f64);
     spawn_background(&coordinator, &tasks, &shutdown);
     spawn_metering(&coordinator, &tasks, &shutdown);
     spawn_health_monitor(&coordinator, security.credentials.clone(), &tasks, &shutdown);
+    // The anchor is kept until no call binds any more.
+    let no_more_calls = CancellationToken::new();
+    if let Some(anchor) = anchor {
+        spawn_anchor_keeper(anchor, &coordinator, &tasks, &no_more_calls);
+    }
 
     readiness.set_ready();
     if let Some(path) = &ready_file {
@@ -92,6 +110,7 @@ async fn run_to_end(
     let served = crate::grpc::serve(coordinator, listener, &security, shutdown.clone()).await;
 
     readiness.set_not_ready("shutting down");
+    no_more_calls.cancel();
     metrics_shutdown.cancel();
     if let Err(late) = drain(&shutdown, &tasks, DRAIN_DEADLINE).await {
         warn!(%late, "ending before these tasks have");
@@ -102,6 +121,9 @@ async fn run_to_end(
     served?;
     outcome(&stop)
 }
+
+/// The coordinator, once it is open and until it has ended.
+type Opened = Arc<OnceLock<Weak<Coordinator>>>;
 
 /// A view into a coordinator for tests outside of this crate, which [`run_over`] hands out.
 pub struct TestProbe(Weak<Coordinator>);
@@ -146,22 +168,26 @@ where
     outcome(&stop)
 }
 
-/// Returns the sources of `/status`, the page and the jobs' metrics: null and empty once the coordinator has ended.
-fn status_sources(coordinator: &Arc<Coordinator>) -> (StatusReport, Extras) {
-    let watched = Arc::downgrade(coordinator);
-    let status =
-        move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
+/// Returns the sources of `/status`, the page and the jobs' metrics: null and empty while there is no coordinator.
+fn status_sources(opened: &Opened) -> (StatusReport, Extras) {
+    let watched = opened.clone();
+    let status = move || {
+        let coordinator = watched.get().and_then(Weak::upgrade);
+        coordinator.map_or(serde_json::Value::Null, |coordinator| coordinator.status())
+    };
     let extras = Extras {
-        page: Some(status_page::live(text_of(coordinator, Coordinator::page))),
-        series: Some(text_of(coordinator, Coordinator::series)),
-        remarks: Some(text_of(coordinator, Coordinator::readiness_remarks)),
+        page: Some(status_page::live(text_of(opened, Coordinator::page))),
+        series: Some(text_of(opened, Coordinator::series)),
+        remarks: Some(text_of(opened, Coordinator::readiness_remarks)),
     };
     (Arc::new(status), extras)
 }
 
-fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> Text {
-    let watched = Arc::downgrade(coordinator);
-    Arc::new(move || watched.upgrade().map(|coordinator| text(&coordinator)).unwrap_or_default())
+fn text_of(opened: &Opened, text: fn(&Coordinator) -> String) -> Text {
+    let watched = opened.clone();
+    Arc::new(move || {
+        watched.get().and_then(Weak::upgrade).map(|coordinator| text(&coordinator)).unwrap_or_default()
+    })
 }
 
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {

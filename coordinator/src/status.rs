@@ -141,6 +141,7 @@ fn job(cluster: &Cluster, view: &JobView, now: Instant) -> Value {
         "rewinds": rewinds(record),
         "rows_bound": view.bound.rows_bound,
         "next_row": view.bound.next_row,
+        "adopted": view.adopted,
         "bindings_refused": view.refused.count,
         "last_refused": view.refused.last.map(|(when, kind)| json!({ "kind": kind, "at": health::wall_time(now, when) })),
         "newest_checkpoint": view.checkpoints.first().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),

@@ -18,8 +18,10 @@ use crate::Settings;
 use crate::blocking::FatalStop;
 use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
+use crate::quotas::Requester;
 use crate::service::{Heartbeat, HeartbeatReply};
 
+mod audit_log;
 mod budgets;
 mod caller_disconnects;
 mod checkpoints;
@@ -28,11 +30,13 @@ mod handover;
 mod health;
 mod jobs;
 mod leases;
+mod long_waits;
 mod old_copies;
 mod placing;
 mod possession;
 mod privacy_meter;
 mod processes;
+mod quotas;
 mod release;
 mod watermarks;
 
@@ -125,6 +129,11 @@ fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
 }
 
 impl Coordinator {
+    /// Binds without a caller that quotas would count.
+    async fn bind_now(&self, bind: Bind) -> Result<ReleasedRows> {
+        self.bind(bind, &Requester::default()).await
+    }
+
     /// Sends a heartbeat with these reports, and returns the leases granted.
     fn send_reports(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
         self.send_heartbeat(name, process, reports, &[]).leases

@@ -68,6 +68,8 @@ pub struct ChargedJob {
     pub branch: u64,
     /// Rows bound on all branches.
     pub rows_bound: u64,
+    /// Whether the ledger was adopted while it had the job: rows that the other copy may have released are charged.
+    pub is_adopted: bool,
 }
 
 /// A data set with all that its budget pays for, and the end of its chain: what an accountant decides on.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use proto::{BudgetShortfall, InvalidValue, ServiceError};
+use proto::{BudgetShortfall, InvalidValue, Lineage, ServiceError};
 
 /// Everything that the ledger refuses or fails with.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -39,6 +39,12 @@ pub enum LedgerError {
     /// The job's state does not allow the call.
     #[error("job {job} is {state}; allowed: {allowed}")]
     JobState { job: String, state: String, allowed: String },
+    /// The job's rewinds have cut its rows into as many segments as a lineage may have. One to an earlier row adds none.
+    #[error(
+        "the lineage of job {job} has {} segments, and may have no more: rewind to row {from_row} or an earlier one",
+        Lineage::MAX_SEGMENTS
+    )]
+    LineageFull { job: String, from_row: u64 },
     /// The data set's budget does not hold the request, as those found who compose the charges.
     #[error("{0}")]
     BudgetExceeded(Box<BudgetShortfall>),
@@ -59,15 +65,32 @@ pub enum LedgerError {
     /// A new ledger was to be begun where one exists.
     #[error("{} exists already: a ledger is begun once. Start on it as it is, or name another place", path.display())]
     Begun { path: PathBuf },
+    /// A new ledger was to be begun where an earlier one is gone. Nothing was begun.
+    #[error(
+        "{} is missing, and {} is of an earlier ledger, which knew what was released: restore the ledger from a copy that is not \
+         older than the last released row, or take an empty folder. Only where no row of that ledger was ever used, move {} \
+         away, and begin a new one with `rustle ledger init`",
+        path.display(),
+        trace.display(),
+        trace.display()
+    )]
+    Lost { path: PathBuf, trace: PathBuf },
     /// The file is a copy, or an older copy was put in its place. Nothing was changed.
     #[error(
         "ledger {} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds nothing. \
-         Go on with the original where there is one. Where this one is to go on, adopt it: `rustle ledger adopt`, or \
-         connect(…, adopt=True), opens a branch with fresh noise in every running job. What the other one released since is \
-         in no account of this one",
+         Go on with the original where there is one. Where this one is to go on and is a file, adopt it: \
+         `rustle ledger adopt`, or connect(…, adopt=True), opens a branch with fresh noise in every running job. One in etcd \
+         can't be adopted. What the other one released since is in no account of this one",
         path.display()
     )]
     Copied { path: PathBuf, found: String, witness: String },
+    /// The ledger's anchor in the checkpoint store was not renewed in time: another process may have taken a copy up. Nothing
+    /// was done; the same call succeeds once the store answers.
+    #[error(
+        "nothing is bound until the ledger's anchor in the checkpoint store {store} is renewed, since a copy of the ledger may \
+         be in use meanwhile: {reason}"
+    )]
+    Unanchored { store: String, reason: String },
     /// Another process has the file open.
     #[error("ledger {} is held by another process; one coordinator at a time may open it", path.display())]
     Locked { path: PathBuf },
@@ -142,6 +165,12 @@ impl From<LedgerError> for ServiceError {
             LedgerError::RowBeyondIterations { row, iterations } => {
                 Self::RowBeyondIterations { row, iterations }
             }
+            LedgerError::LineageFull { job, from_row } => Self::QuotaExceeded {
+                what: format!("segments in the lineage of job {job}"),
+                limit: Lineage::MAX_SEGMENTS.to_string(),
+                remedy: format!("rewind to row {from_row} or an earlier one, which adds none"),
+                retry_after_ms: None,
+            },
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
             LedgerError::BudgetExceeded(shortfall) => Self::BudgetExceeded(shortfall),
             LedgerError::DataSetChanged { data_set } => {
@@ -151,8 +180,12 @@ impl From<LedgerError> for ServiceError {
             // The ledger does not know who leads.
             LedgerError::NotLeader { .. } => Self::NotLeader { leader: String::new() },
             error @ LedgerError::Unreachable { .. } => Self::Unavailable { what: error.to_string() },
+            LedgerError::Unanchored { store, reason } => Self::Unavailable {
+                what: format!("the ledger's anchor in the checkpoint store {store} ({reason})"),
+            },
             error @ (LedgerError::Missing { .. }
             | LedgerError::Begun { .. }
+            | LedgerError::Lost { .. }
             | LedgerError::Locked { .. }
             | LedgerError::Damaged { .. }
             | LedgerError::Format { .. }

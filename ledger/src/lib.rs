@@ -15,6 +15,7 @@
 //! * `etcd` (feature `etcd`): the ledger in etcd, and the election of its leader.
 //! * `wire`: JSON of changes and records, as they are in etcd.
 //! * `copies`: copies of a ledger, which are found by anchors outside of it.
+//! * `offline`: a ledger's file, read by tools ([`LedgerFile`]).
 //! * `data_set`: records of data sets and charges; `sweep`: of sweeps.
 //! * `record`, `error`, `report`: records of jobs and shards, errors, and the report of what was released.
 //!
@@ -71,6 +72,7 @@ mod data_set;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+mod offline;
 mod record;
 mod report;
 mod rules;
@@ -87,20 +89,24 @@ use std::{path::Path, sync::Arc};
 use copies::Guard;
 use proto::Nonce;
 use rules::bindings::{self, Refusals};
-use store::{Store, backup, group_commit::GroupCommit, open};
+use store::{acting::ActingStore, backup, group_commit::GroupCommit, open};
 
 pub use chain::{
-    Entry, Head,
+    AppendedEntry, Entry, Head,
     data_set_event::DataSetEvent,
+    entry_line::{ChainCheck, EntryLine},
     event::{BoundRow, Event},
+    stamp::{Clock, Principal, Stamp},
 };
-pub use copies::AnchorPlace;
+pub use copies::{AnchorPlace, AnchorTrouble, Draws, StoreAnchor, StoreLease};
 pub use data_set::{Charge, ChargeState, ChargedJob, DataSetRecord, DataSetState, Recharge, Reservation};
 pub use error::LedgerError;
+pub use offline::{Chain, Fault, LedgerFile};
 pub use record::{BindOutcome, BindingSummary, Created, JobRecord, JobState, ShardRecord};
 pub use rules::{
     branches::{BranchReleases, OpenedBranch},
     cursor::{CursorState, JobCursor},
+    openings::{Opened, Opening},
 };
 pub use store::FAIL_POINTS;
 pub use sweep::SweepRecord;
@@ -112,7 +118,7 @@ pub type Result<T, E = LedgerError> = std::result::Result<T, E>;
 /// disk when it returns. Clones share one store; the file is open in one process only.
 #[derive(Clone)]
 pub struct Ledger {
-    store: Arc<Store>,
+    store: ActingStore,
     refusals: Refusals,
     group_commit: Arc<GroupCommit<bindings::Request, BindOutcome>>,
     copies: Guard,
@@ -122,22 +128,24 @@ impl Ledger {
     /// Begins a new ledger at `path`, with a random `id`. It is there, whole and durable, when this returns.
     ///
     /// # Errors
-    /// [`LedgerError::Begun`] where there is a file, which is left as it is; [`LedgerError::Io`].
+    /// [`LedgerError::Begun`] where there is a file, which is left as it is; [`LedgerError::Lost`] where there is none, and an anchor
+    /// of an earlier one; [`LedgerError::Io`].
     pub fn init(path: &Path, id: Nonce) -> Result<()> {
         open::init(path, id)
     }
 
     /// Opens the ledger at `path`.
     ///
-    /// Before anything is written, a copy in memory is checked: the store's own checksums, then every job's chain of
-    /// events, then all records against what the chains say. A file that fails is refused and left as it is.
+    /// Before anything is written to it, the file is checked: the store's own checksums, then every job's chain of events,
+    /// then all records against what the chains say. What the check repairs for trial stays in memory, and a file that fails
+    /// is refused and left as it is. Memory stays below 256 MiB, however many rows are bound.
     ///
     /// # Errors
     /// [`LedgerError::Missing`] where there is no file: none is begun in silence. [`LedgerError::Locked`],
     /// [`LedgerError::Damaged`], [`LedgerError::Format`], [`LedgerError::Io`].
     pub fn open(path: &Path) -> Result<Self> {
         Ok(Self {
-            store: Arc::new(open::open(path)?),
+            store: ActingStore::new(open::open(path)?),
             refusals: Default::default(),
             group_commit: Arc::default(),
             copies: Guard::default(),
@@ -158,10 +166,27 @@ impl Ledger {
     /// it `path`. An empty store becomes a new ledger with the id `new`.
     pub fn open_on(disk: impl redb::StorageBackend, path: &Path, new: Nonce) -> Result<Self> {
         Ok(Self {
-            store: Arc::new(open::open_on(disk, path, new)?),
+            store: ActingStore::new(open::open_on(disk, path, new)?),
             refusals: Default::default(),
             group_commit: Arc::default(),
             copies: Guard::default(),
         })
+    }
+
+    /// Returns the same open ledger, on which `by` acts: what is changed through it is recorded as by `by`. On a ledger as it
+    /// was opened [`Principal::local`] acts.
+    pub fn acting_as(&self, by: Principal) -> Self {
+        Self { store: self.store.acting_as(by), ..self.clone() }
+    }
+
+    /// Has `observer` hear of every entry of every chain from now on, in order, as soon as it is durable. It must return at
+    /// once, for the next change waits for it. A ledger has one observer: the first.
+    pub fn observe(&self, observer: impl Fn(Vec<AppendedEntry>) + Send + 'static) {
+        self.store.observe(Box::new(observer));
+    }
+
+    /// Returns the same open ledger with another clock, for tests and simulations.
+    pub fn with_clock(&self, clock: Clock) -> Self {
+        Self { store: self.store.with_clock(clock), ..self.clone() }
     }
 }

@@ -25,6 +25,7 @@ impl Ledger {
         Ok(json!({
             "job": record.job,
             "ledger_doubt": self.doubt(job)?,
+            "openings": self.openings(job)?,
             "sweep": sweep,
             "state": record.state,
             "dimension": record.dimension,

@@ -1,15 +1,22 @@
-//! A ledger's new name is there before its folder is synced, and a folder that can't be synced is passed over nowhere.
+//! A ledger's new name is there before its folder is synced, and a folder that can't be synced is passed over nowhere. What fails
+//! or ends between the steps of a change is found.
 //! `cargo nextest run -p ledger --features failpoints`
 #![allow(clippy::unwrap_used)] // a test says best where it stands
+
+#[path = "suite/parts.rs"]
+mod parts;
 
 use std::{
     path::Path,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use fail::FailScenario;
 use ledger::{AnchorPlace, Ledger, LedgerError};
 use proto::Nonce;
+
+use parts::{commitment, id, job, rows, two_shards};
 
 const ID: Nonce = Nonce::from_bytes([7; 32]);
 
@@ -92,5 +99,29 @@ fn an_opening_that_fails_between_anchor_and_ledger_raises_no_alarm() {
         fail::remove("ledger::take_up::after_commit");
         assert!(!take_up().unwrap(), "an alarm after two");
     }
+    scenario.teardown();
+}
+
+/// A commit may hang for longer than the lease lasts.
+#[test]
+fn rows_that_were_bound_beyond_the_lease_are_not_granted_until_there_is_one_again() {
+    const LONG: Duration = Duration::from_secs(3600);
+    let scenario = FailScenario::setup();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.redb");
+    Ledger::init(&path, ID).unwrap();
+    let ledger = Ledger::open(&path).unwrap();
+    ledger.create_job(&job("j"), &two_shards()).unwrap();
+    let lease = ledger.require_lease("s3://bucket");
+    let bind = |text: &str| ledger.bind(&id("j"), 0, rows(0, 1), &[commitment(text)]);
+    lease.prolong(Instant::now() + LONG);
+    let ending = lease.clone();
+    fail::cfg_callback("ledger::bind::before_commit", move || ending.end()).unwrap();
+    let refused = bind("x").expect_err("the lease ended before the commit");
+    fail::remove("ledger::bind::before_commit");
+    assert!(matches!(refused, LedgerError::Unanchored { .. }), "{refused}");
+    lease.prolong(Instant::now() + LONG);
+    assert_eq!(bind("x").unwrap().newly, 0, "the row is bound, and the same call gets it");
+    assert!(matches!(bind("y"), Err(LedgerError::AlreadyBound { .. })));
     scenario.teardown();
 }

@@ -63,7 +63,7 @@ pub struct MpiArgs {
     /// job, beside the ledger]
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), required_if_eq("train", "true"))]
     pub commitment: Option<String>,
-    /// The .npy file to write: float32 of shape (rows, coordinates)
+    /// The .npy file to write, of shape (rows, coordinates): float32, or int32 where the plan is on a grid
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Write no file, and report the SHA-256 of all values

@@ -1,6 +1,6 @@
 //! The message that every process of a launch sends first, to all others: 192 bytes, little-endian (docs/mpi.md).
 
-use proto::{CoordinateRange, JobId, Result, ServiceError};
+use proto::{CoordinateRange, ElementType, JobId, Result, ServiceError};
 use sha2::{Digest, Sha256};
 
 use crate::{watermark_exchange::EXCHANGE_VERSION, wire::VERSION};
@@ -43,6 +43,8 @@ pub struct Handshake {
     pub iterations: u64,
     /// The bytes that a training rank lends for rows to be placed in.
     pub window_bytes: u64,
+    /// The type of the job's rows; f32 of a training rank, which says nothing of it.
+    pub element: ElementType,
 }
 
 impl Handshake {
@@ -69,6 +71,7 @@ impl Handshake {
             job: [0; 32],
             iterations: 0,
             window_bytes,
+            element: ElementType::F32,
         }
     }
 
@@ -87,6 +90,7 @@ impl Handshake {
         for number in [self.iterations, self.window_bytes] {
             bytes.extend(number.to_le_bytes());
         }
+        bytes.extend(i32::from(self.element).to_le_bytes());
         bytes.resize(BYTES, 0);
         bytes
     }
@@ -107,6 +111,7 @@ impl Handshake {
             2 => Role::Training,
             other => return Err(ServiceError::invalid("role", other, "1 (noise) or 2 (training)")),
         };
+        let element = i32::from_le_bytes(array(bytes, 144)).try_into()?;
         let [plan_digest, key_commitment, job] = [32, 64, 96].map(|at| array(bytes, at));
         Ok(Self {
             version,
@@ -119,6 +124,7 @@ impl Handshake {
             job,
             iterations,
             window_bytes,
+            element,
         })
     }
 
@@ -200,6 +206,7 @@ mod tests {
             key_commitment: [2; 32],
             job,
             iterations: 9,
+            element: ElementType::I32,
             ..Handshake::noise()
         }
     }

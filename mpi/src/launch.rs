@@ -3,7 +3,7 @@
 use std::{mem::ManuallyDrop, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, bail, ensure};
-use proto::CoordinateRange;
+use proto::{CoordinateRange, ElementType};
 use rsmpi::{
     Threading,
     environment::Universe,
@@ -173,6 +173,11 @@ impl Launch {
     /// Returns the number of rows of the job.
     pub fn iterations(&self) -> u64 {
         self.handshakes[self.root as usize].iterations
+    }
+
+    /// Returns the type of the job's rows: f32, or i32 where its plan is on a grid.
+    pub fn element(&self) -> ElementType {
+        self.handshakes[self.root as usize].element
     }
 
     /// Sends `bytes` from the first rank of this role to all of the role. `what` names what is waited for.

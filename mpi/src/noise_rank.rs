@@ -15,7 +15,7 @@ use noise_worker::{
     shard_runner::{ShardRunner, ShardSource},
 };
 use prost::Message;
-use proto::{Commitment, CoordinateRange, JobId, RowRange, model::LeaseGrant, pb};
+use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, model::LeaseGrant, pb};
 use rsmpi::topology::Communicator;
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -107,6 +107,7 @@ impl NoiseRank {
             key_commitment: own_key.as_ref().map(JobKey::commitment).unwrap_or_default(),
             job: Handshake::job_digest(&args.job),
             iterations: plan.iterations(),
+            element: if plan.on_grid().is_some() { ElementType::I32 } else { ElementType::F32 },
             ..Handshake::noise()
         };
         let launch = started.agree(handshake)?;
@@ -253,14 +254,23 @@ fn train(args: &MpiArgs, started: MpiProcess) -> anyhow::Result<()> {
     let mut training = Training::join_started(started, bytes)?;
     let range = args.range.unwrap_or(CoordinateRange { start: 0, end: training.dimension() });
     let out = args.out.as_deref().filter(|_| training.is_first());
-    let mut sink = Sink::create(out, range.len())?;
+    let element = training.element();
+    let mut sink = Sink::create(out, range.len(), element)?;
     let mut row = vec![0f32; if args.window { 0 } else { usize::try_from(range.len())? }];
     for step in steps.as_range() {
-        if args.window {
-            sink.write(training.fetch_in_window(step, range, commitment, 0)?)?;
-        } else {
-            training.fetch_into(step, range, commitment, &mut row)?;
-            sink.write(&row)?;
+        match (args.window, element) {
+            (true, ElementType::I32) => {
+                sink.write(training.fetch_integers_in_window(step, range, commitment, 0)?)?;
+            }
+            (true, _) => sink.write(training.fetch_in_window(step, range, commitment, 0)?)?,
+            (false, ElementType::I32) => {
+                training.fetch_integers_into(step, range, commitment, bytemuck::cast_slice_mut(&mut row))?;
+                sink.write(&row)?;
+            }
+            (false, _) => {
+                training.fetch_into(step, range, commitment, &mut row)?;
+                sink.write(&row)?;
+            }
         }
     }
     let is_first = training.is_first();

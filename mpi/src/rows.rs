@@ -85,6 +85,7 @@ impl<'a> Rows<'a> {
 
     fn check(&self, from: Rank, get: &Get) -> Result<(CoordinateRange, Commitment)> {
         let range = get.range()?;
+        self.launch.element().check_request(get.element(), &self.runner.grant().job)?;
         let own = self.runner.grant().range;
         let dimension = self.launch.dimension();
         let iterations = self.launch.iterations();

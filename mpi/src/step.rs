@@ -49,9 +49,10 @@ impl Steps<'_> {
         let stop = self.stop_on_signals()?;
         let dimension = self.launch.dimension();
         let mut sink = match self.root_ledger {
-            Some(_) => Some(Sink::create(out, dimension)?),
+            Some(_) => Some(Sink::create(out, dimension, self.launch.element())?),
             None => None,
         };
+        // Values of four bytes, whatever they are.
         let mut buffer = vec![0f32; if sink.is_some() { usize::try_from(dimension)? } else { 0 }];
         let mut next = self.rows.start;
         let mut checkpointed = None;

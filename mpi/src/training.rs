@@ -1,7 +1,9 @@
 //! A training rank in Rust: fetches any range of a row from the noise ranks of its launch, by the protocol that
 //! `python/rustle/mpi.py` speaks too (docs/mpi.md).
 
-use proto::{Commitment, CoordinateRange, Result, ServiceError};
+mod answers;
+
+use proto::{Commitment, CoordinateRange, ElementType, Result, ServiceError};
 use rsmpi::{
     request,
     topology::Communicator,
@@ -13,8 +15,9 @@ use crate::{
     deadlines::TimeLimit,
     handshake::Handshake,
     launch::{Launch, MpiProcess},
-    wire::{self, ANY_BRANCH, CONTROL, DATA_BYTES, Get, Message, Reply, SLOTS, data_tag, reply_tag},
+    wire::{self, ANY_BRANCH, CONTROL, DATA_BYTES, Get, Message, SLOTS, data_tag, reply_tag},
 };
+use answers::{check, of_one_branch};
 
 const ANSWER: &str = "a noise rank, to answer";
 
@@ -55,6 +58,11 @@ impl Training {
         self.launch.iterations()
     }
 
+    /// Returns the type of the job's rows: f32, or i32 where its plan is on a grid.
+    pub fn element(&self) -> ElementType {
+        self.launch.element()
+    }
+
     /// Returns whether this is the first of the training ranks.
     pub fn is_first(&self) -> bool {
         self.launch.training_ranks().first() == Some(&self.launch.rank())
@@ -66,7 +74,7 @@ impl Training {
     }
 
     /// Fetches a range of a row into `out`, which is as long as the range. The row is durably bound to `commitment` before
-    /// any of it is sent.
+    /// any of it is sent. Refused for a job whose plan is on a grid: its rows are integers.
     pub fn fetch_into(
         &mut self,
         row: u64,
@@ -86,12 +94,22 @@ impl Training {
         out: &mut [f32],
         compute: impl FnOnce() -> T,
     ) -> Result<T> {
-        if out.len() as u64 != range.len() {
-            let allowed = format!("{}, as the range", range.len());
-            return Err(ServiceError::invalid("buffer", format!("{} values", out.len()), allowed));
-        }
-        let parts = self.parts(row, range, commitment, None)?;
+        check_length(out.len(), range)?;
+        let parts = self.parts(row, range, commitment, None, ElementType::F32)?;
         self.exchange(&parts, bytemuck::cast_slice_mut(out), compute)
+    }
+
+    /// Fetches a range of a row of a job whose plan is on a grid into `out`, as [`Self::fetch_into`] does rows of f32.
+    pub fn fetch_integers_into(
+        &mut self,
+        row: u64,
+        range: CoordinateRange,
+        commitment: Commitment,
+        out: &mut [i32],
+    ) -> Result<()> {
+        check_length(out.len(), range)?;
+        let parts = self.parts(row, range, commitment, None, ElementType::I32)?;
+        self.exchange(&parts, bytemuck::cast_slice_mut(out), || ())
     }
 
     /// Fetches a range of a row into this process's part of the window, `offset` bytes from its start, without a copy in this
@@ -103,7 +121,29 @@ impl Training {
         commitment: Commitment,
         offset: u64,
     ) -> Result<&[f32]> {
-        let parts = self.parts(row, range, commitment, Some(offset))?;
+        cast(self.bytes_in_window(row, range, commitment, offset, ElementType::F32)?, offset)
+    }
+
+    /// Fetches integers on a grid, as [`Self::fetch_in_window`] does rows of f32.
+    pub fn fetch_integers_in_window(
+        &mut self,
+        row: u64,
+        range: CoordinateRange,
+        commitment: Commitment,
+        offset: u64,
+    ) -> Result<&[i32]> {
+        cast(self.bytes_in_window(row, range, commitment, offset, ElementType::I32)?, offset)
+    }
+
+    fn bytes_in_window(
+        &mut self,
+        row: u64,
+        range: CoordinateRange,
+        commitment: Commitment,
+        offset: u64,
+        element: ElementType,
+    ) -> Result<&[u8]> {
+        let parts = self.parts(row, range, commitment, Some(offset), element)?;
         let sent: u64 = parts.iter().filter(|part| !part.placed).map(|part| 4 * part.range.len()).sum();
         let mut bytes = vec![0u8; sent as usize];
         self.exchange(&parts, &mut bytes, || ())?;
@@ -116,9 +156,7 @@ impl Training {
             shared.window.write(own, part.get.offset, now)?;
             rest = later;
         }
-        let own = &shared.window.own()[offset as usize..][..range.len() as usize * 4];
-        bytemuck::try_cast_slice(own)
-            .map_err(|error| ServiceError::invalid("offset", offset, error.to_string()))
+        Ok(&shared.window.own()[offset as usize..][..range.len() as usize * 4])
     }
 
     fn parts(
@@ -127,6 +165,7 @@ impl Training {
         range: CoordinateRange,
         commitment: Commitment,
         offset: Option<u64>,
+        element: ElementType,
     ) -> Result<Vec<Part>> {
         let dimension = self.dimension();
         let iterations = self.iterations();
@@ -152,6 +191,7 @@ impl Training {
             let get = Get {
                 slot: self.next_slot,
                 in_window: placed,
+                integers: element == ElementType::I32,
                 row,
                 start: part.start,
                 end: part.end,
@@ -235,51 +275,15 @@ impl Training {
     }
 }
 
-/// Returns the answer that the bytes hold. Fails where they hold a refusal.
-fn check(reply: &[u8]) -> Result<Reply> {
-    let reply = reply.try_into().map_err(|_| ServiceError::internal("a reply of another length"))?;
-    match Message::decode(reply)? {
-        Message::Ready(ready) => Ok(ready),
-        Message::Refused(refused) => Err(refused.error()),
-        other => Err(ServiceError::internal(format!("a reply of kind {:?}", other.kind()))),
+fn check_length(values: usize, range: CoordinateRange) -> Result<()> {
+    if values as u64 == range.len() {
+        return Ok(());
     }
+    let allowed = format!("{}, as the range", range.len());
+    Err(ServiceError::invalid("buffer", format!("{values} values"), allowed))
 }
 
-/// Fails where one noise rank served another branch when it answered, and another did not yet. Each part is bound, but
-/// together they are the row of no branch.
-fn of_one_branch(answers: &[Reply]) -> Result<()> {
-    let branch = |answer: &&Reply| answer.branch;
-    match (answers.iter().min_by_key(branch), answers.iter().max_by_key(branch)) {
-        (Some(old), Some(new)) if old.branch < new.branch => Err(ServiceError::BranchSuperseded {
-            job: String::from_utf8_lossy(&new.text).into_owned(),
-            branch: old.branch,
-            current: new.branch,
-            from_row: new.row,
-        }),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_is_of_one_branch() {
-        let get = Get {
-            slot: 0,
-            in_window: false,
-            row: 7,
-            start: 0,
-            end: 1,
-            offset: 0,
-            branch: ANY_BRANCH,
-            digest: [0; _],
-        };
-        let ready = |branch| get.reply(branch, 3, b"j".to_vec());
-        assert_eq!(of_one_branch(&[ready(1), ready(1)]), Ok(()));
-        let superseded =
-            ServiceError::BranchSuperseded { job: "j".into(), branch: 1, current: 2, from_row: 3 };
-        assert_eq!(of_one_branch(&[ready(2), ready(1), ready(2)]), Err(superseded));
-    }
+fn cast<V: bytemuck::Pod>(bytes: &[u8], offset: u64) -> Result<&[V]> {
+    bytemuck::try_cast_slice(bytes)
+        .map_err(|error| ServiceError::invalid("offset", offset, error.to_string()))
 }

@@ -99,6 +99,9 @@ pub struct WorkerArgs {
     /// Maximum bytes of rows generated ahead, of all shards together (at least one row per shard)
     #[arg(long, env = "RUSTLE_WORKER_AHEAD_BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     pub ahead_bytes: u64,
+    /// Time after which an answer ends whose reader takes nothing of it; what is missing may be fetched again
+    #[arg(long, env = "RUSTLE_WORKER_READER_TIMEOUT", default_value = "2m", value_parser = parse_limit)]
+    pub reader_timeout: Duration,
     /// Time for others to take this worker's shards over when it shuts down
     #[arg(long, env = "RUSTLE_WORKER_DRAIN_DEADLINE", default_value = "15s", value_parser = parse_time)]
     pub drain_deadline: Duration,
@@ -134,6 +137,10 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         "0" => Ok(Duration::ZERO),
         text => node::config::units::parse_duration(text).map_err(|error| error.to_string()),
     }
+}
+
+fn parse_limit(text: &str) -> Result<Duration, String> {
+    node::config::units::parse_duration(text).map_err(|error| error.to_string())
 }
 
 fn parse_label(text: &str) -> Result<String, String> {

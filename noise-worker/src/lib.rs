@@ -20,6 +20,7 @@
 //! * `replay`: regenerates rows that have left the window.
 //! * `row_check`: whether this host computes rightly, when it starts and while it serves ([`check_every_core`]).
 //! * [`shard_runner`]: one shard without leases and without gRPC, for noise ranks under MPI.
+//! * `chunk_queue`: chunks on their way to a reader, who may not come for them.
 //! * `service`: checks requests; `slice_stream` answers one of them, as chunks or into a region of `regions`.
 //! * `transport`: gRPC, the lending socket, and the listeners.
 //! * `throughput`: how fast this worker generates rows; `limits`: what all shards share.
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod chunk_queue;
 pub mod config;
 mod copy_budget;
 pub mod generation_spec;

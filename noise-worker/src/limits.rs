@@ -1,10 +1,14 @@
 //! The resources that all shards of a worker share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use checkpoint_store::PlainHttp;
 use node::process::cpu_pool::CpuPool;
 use noise_kernel::{Backend, KernelError};
+use proto::RELEASED_ROWS_KEPT;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -30,6 +34,8 @@ pub struct Limits {
     pub(crate) restores: Semaphore,
     pub(crate) stores: Stores,
     pub(crate) throughput: Throughput,
+    /// The time after which an answer ends whose reader takes nothing.
+    pub(crate) reader_timeout: Duration,
     /// Makes every row, and a sample of them again.
     pub(crate) row_check: RowCheck,
     shards: AtomicU64,
@@ -41,7 +47,7 @@ impl Limits {
     /// # Errors
     /// [`KernelError::Backend`] for an instruction set that this processor does not have.
     pub fn new(pool: CpuPool, args: &WorkerArgs) -> Result<Self, KernelError> {
-        let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
+        let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, reader_timeout, .. } = *args;
         let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let snapshots = CopyBudget::new(args.snapshot_bytes);
         let stores = Stores::new(plain_http);
@@ -59,6 +65,7 @@ impl Limits {
             restores,
             stores,
             throughput,
+            reader_timeout,
             row_check,
             shards,
         })
@@ -78,5 +85,10 @@ impl Limits {
     pub(crate) fn ahead_rows(&self, len: u64) -> u64 {
         let shards = self.shards.load(Ordering::Relaxed).max(1);
         (self.ahead_bytes / shards / (4 * len)).clamp(1, self.ahead_rows.max(1))
+    }
+
+    /// Returns the rows of memory that readers of a shard of `len` coordinates may hold: as many as its window may have.
+    pub(crate) fn reader_rows(&self, len: u64) -> u64 {
+        self.ahead_rows(len) + RELEASED_ROWS_KEPT
     }
 }

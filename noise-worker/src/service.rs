@@ -8,15 +8,17 @@ use std::{
     time::Duration,
 };
 
-use proto::{GrantedBranch, JobId, Result, ServiceError, SignedSnapshot, WorkerId, model::FetchSlice, pb};
-use tokio::{sync::mpsc, time::Instant};
+use proto::{GrantedBranch, JobId, Result, ServiceError, SignedSnapshot, WorkerId, model::FetchSlice};
+use tokio::time::{Instant, timeout};
 
 use crate::{
+    chunk_queue::{ChunkReceiver, chunk_queue},
     leases::Leases,
     metric_definitions as metric,
     orders::Orders,
     regions::Regions,
     release_log::ReleasedRow,
+    shard::readers::reader_is_stalled,
     slice_stream::{Slice, SliceStream},
     snapshot::{self, Snapshot},
 };
@@ -58,9 +60,9 @@ impl NoiseService {
     }
 
     /// Returns the chunks of the rows, in order of rows. Nothing is sent before the whole request has been checked.
-    pub fn fetch_slice(self: &Arc<Self>, request: FetchSlice) -> Result<mpsc::Receiver<Result<pb::Chunk>>> {
+    pub fn fetch_slice(self: &Arc<Self>, request: FetchSlice) -> Result<ChunkReceiver> {
         let slice = self.check(request).inspect_err(count)?;
-        let (sender, receiver) = mpsc::channel(CHUNK_QUEUE);
+        let (sender, receiver, recall) = chunk_queue(CHUNK_QUEUE);
         let leases = self.leases.clone();
         let regions = self.regions.clone();
         let chunk_bytes = self.chunk_bytes;
@@ -74,7 +76,13 @@ impl NoiseService {
             };
             if let Err(error) = ended {
                 count(&error);
-                let _ = stream.out.send(Err(error)).await;
+                let patience = stream.leases.limits.reader_timeout;
+                let stalled = reader_is_stalled(patience);
+                let is_late =
+                    error == stalled || timeout(patience, stream.out.send(Err(error))).await.is_err();
+                if is_late {
+                    recall.end(stalled);
+                }
             }
         }));
         Ok(receiver)

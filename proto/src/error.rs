@@ -89,9 +89,9 @@ pub enum ServiceError {
     /// The ledger's file is a copy, or an older copy was put in its place: nothing is bound until it is adopted.
     #[error(
         "ledger {ledger} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds \
-         nothing. Go on with the original where there is one. Where this one is to go on, adopt it: `rustle ledger adopt`, \
-         or connect(…, adopt=True), opens a branch with fresh noise in every running job. What the other one released since \
-         is in no account of this one"
+         nothing. Go on with the original where there is one. Where this one is to go on and is a file, adopt it: \
+         `rustle ledger adopt`, or connect(…, adopt=True), opens a branch with fresh noise in every running job. One in etcd \
+         can't be adopted. What the other one released since is in no account of this one"
     )]
     LedgerCopied { ledger: String, found: String, witness: String },
     /// The cursor belongs to another job, plan or layout.
@@ -175,6 +175,13 @@ pub enum ServiceError {
     /// A limit of the service is reached.
     #[error("{what} is used up: limit {limit}")]
     ResourceExhausted { what: String, limit: String },
+    /// A quota of a job or a caller is used up. Nothing was written. `retry_after_ms` is where the same request is admitted
+    /// later; without it, only what `remedy` says helps.
+    #[error("the quota of {what} is used up: limit {limit}. Nothing was written; {}; {remedy}", match retry_after_ms {
+        Some(ms) => format!("a retry is safe, and admitted in {:.1} s", *ms as f64 / 1e3),
+        None => "a retry is refused too".to_owned(),
+    })]
+    QuotaExceeded { what: String, limit: String, remedy: String, retry_after_ms: Option<u64> },
     /// The coordinator does not know the worker, or knows an earlier start of it.
     #[error("worker {worker} must register again: {reason}")]
     MustRegister { worker: String, reason: String },

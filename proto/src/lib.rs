@@ -81,6 +81,9 @@ use std::time::Duration;
 /// The largest message that a service receives or sends: a chunk with room for its fields.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
+/// The largest answer to a heartbeat: grants of some hundred thousand shards.
+pub const MAX_GRANTS_BYTES: usize = 64 * 1024 * 1024;
+
 /// The longest pause between two attempts of a worker to reach its coordinator. A coordinator that has started waits
 /// this much longer than a lease for the reports of workers.
 pub const LONGEST_WORKER_BACKOFF: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Lineages: the branch whose Z each row has. A job that was rewound draws fresh Z from the row of the rewind on,
 //! and keeps the rows before.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,22 +19,26 @@ pub struct Segment {
 }
 
 /// The segments of one branch, oldest first: the first begins at row 0, rows and branches rise, and the last one's
-/// branch is the branch itself.
+/// branch is the branch itself. Clones share their segments: all shards of a job have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Segment>", into = "Vec<Segment>")]
-pub struct Lineage(Vec<Segment>);
+pub struct Lineage(Arc<[Segment]>);
 
 const ALLOWED: &str = "segments from row 0 on whose rows and branches rise, each with its nonce of 64 hex digits: \
                        0..120=0:NONCE,120..=1:NONCE";
 
 impl Lineage {
+    /// The most segments that a rewind may leave a job with. Every binding reads them, and every heartbeat of a worker that
+    /// serves the job carries them.
+    pub const MAX_SEGMENTS: usize = 1024;
+
     /// Checks the order of the segments.
     pub fn new(segments: Vec<Segment>) -> Result<Self, ServiceError> {
         let rise = |pair: &[Segment]| pair[0].from_row < pair[1].from_row && pair[0].branch < pair[1].branch;
         let is_sound =
             segments.first().is_some_and(|first| first.from_row == 0) && segments.windows(2).all(rise);
         if is_sound {
-            Ok(Self(segments))
+            Ok(Self(segments.into()))
         } else {
             Err(ServiceError::invalid("lineage", rows_and_branches(&segments), ALLOWED))
         }
@@ -42,7 +46,7 @@ impl Lineage {
 
     /// Returns the lineage of a job that never rewound: branch 0, whose nonce is the job's.
     pub fn of_job(nonce: Nonce) -> Self {
-        Self(vec![Segment { from_row: 0, branch: 0, nonce }])
+        Self([Segment { from_row: 0, branch: 0, nonce }].into())
     }
 
     /// Returns the lineage of `branch`, opened at `from_row` of this one with a nonce of its own. `branch` is above
@@ -121,7 +125,7 @@ impl TryFrom<Vec<Segment>> for Lineage {
 
 impl From<Lineage> for Vec<Segment> {
     fn from(lineage: Lineage) -> Self {
-        lineage.0
+        lineage.0.to_vec()
     }
 }
 

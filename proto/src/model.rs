@@ -8,7 +8,7 @@ mod rows;
 mod workers;
 
 pub use data_sets::{BudgetedAccount, CreateDataSet, NeighbouringRelation, PrivacyBudget, PrivacyUnit};
-pub use grants::{CheckpointPiece, LeaseGrant};
+pub use grants::{CheckpointPiece, GrantedLeases, LeaseGrant, UnreadableGrant};
 pub use jobs::{CreateJob, OpenBranch, PlacementHint};
 pub use marks::{JobIdentity, JobMark, WorkerRecord};
 pub use rows::{Bind, Fetch, FetchSlice, Target};

@@ -3,7 +3,7 @@
 use crate::{Result, ServiceError};
 
 /// The version of the protocol. It rises with every change that an older process can't speak.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The header of every call that holds the caller's version, in decimal.
 pub const PROTOCOL_HEADER: &str = "rustle-protocol";

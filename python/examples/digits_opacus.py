@@ -43,21 +43,28 @@ def data():
 # ## The plan
 #
 # What the noise is made to: how many steps, how often and how far apart a digit takes part, and the (ε, δ) to keep.
-# `band-mf` is correlated over the steps of an epoch, `identity` is the independent noise that DP-SGD adds.
+# `band-mf` is correlated over the steps of an epoch, `identity` is the independent noise that DP-SGD adds. With κ, what
+# clipping and summing a batch in float32 adds to a digit's norm, the noise is on a grid of integers: what is released keeps
+# its ε bit for bit. Without, ε is that of real numbers.
 
 # %%
 def plan(mechanism, arguments, model):
     """Every digit is in one batch of an epoch, and comes back after as many steps as an epoch has."""
-    found = rustle.plan(
+    dimension = sum(p.numel() for p in model.parameters())
+    largest = -(-len(data()[0]) // arguments.batches)
+    # Opacus adds up its norms in float32.
+    kappa = rustle.grid.summing_error(largest, dimension, norm_dtype="float32")
+    return rustle.plan(
         iterations=arguments.epochs * arguments.batches,
         epsilon=arguments.epsilon,
         delta=DELTA,
+        dimension=dimension,
         min_sep=arguments.batches,
         max_participations=arguments.epochs,
         mechanism=mechanism,
         size=arguments.batches if mechanism == "band-mf" else None,
+        summing_error=None if arguments.float else kappa,
     )
-    return found.replace(dimension=sum(p.numel() for p in model.parameters()))
 
 
 # %% [markdown]
@@ -115,6 +122,9 @@ def words():
     parser.add_argument("--batches", type=int, default=15, help="steps of an epoch")
     parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.05, 0.2])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--float", action="store_true", help="floating-point noise, which does not hold against precision attacks"
+    )
     parser.add_argument("--folder", type=Path, default=Path("digits"))
     return parser
 

@@ -24,17 +24,21 @@ DELTA = 1e-3
 
 
 def plan(mechanism, arguments):
-    """A writer takes part once an epoch, and comes back after as many rounds as an epoch has."""
+    """A writer takes part once an epoch, and comes back after as many rounds as an epoch has. Noise is on a grid of integers
+    by κ, more than what summing a cohort adds to a writer's norm: what is released keeps its ε bit for bit."""
+    dimension = int(np.prod(SHAPE))
+    kappa = rustle.grid.summing_error(-(-arguments.writers // arguments.cohorts), dimension)
     return rustle.plan(
         iterations=arguments.epochs * arguments.cohorts,
         epsilon=arguments.epsilon,
         delta=DELTA,
-        dimension=int(np.prod(SHAPE)),
+        dimension=dimension,
         min_sep=arguments.cohorts,
         max_participations=arguments.epochs,
         mechanism=mechanism,
         size=arguments.cohorts if mechanism == "band-mf" else None,
         clip_norm=arguments.clip_norm,
+        summing_error=None if arguments.float else kappa,
     )
 
 
@@ -74,6 +78,9 @@ def main():
     parser.add_argument("--clip-norm", type=float, default=0.5)
     parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.1, 0.3, 1.0])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--float", action="store_true", help="floating-point noise, which does not hold against precision attacks"
+    )
     parser.add_argument("--folder", type=Path, default=Path("federated"))
     arguments = parser.parse_args()
     found = {}

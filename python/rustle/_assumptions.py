@@ -37,8 +37,14 @@ def sampling_of(plan: Plan, batches: Batches) -> CyclicPoisson | None:
         _keeps(plan, 1, n)
         amplified = CyclicPoisson(event["sampling_probability"], "independent", *_cap(event))
         return amplified if plan.mechanism == "identity" else None
+    if event["unit"] == "owner" and event.get("records_per_batch", 1) > 1:
+        text = f"an owner may have {event['records_per_batch']} records in a batch; allowed by the plan: 1"
+        _refuse(f"{text}; `rustle account plan --records-per-batch` states what more cost")
     apart, often = {
-        "any-order": lambda: (event["min_sep"], math.ceil(n / event["min_sep"])),
+        "any-order": lambda: (
+            event["min_sep"],
+            min(event["max_participations"], math.ceil(n / event["min_sep"])),
+        ),
         "balls-in-bins": lambda: (event["batches_per_epoch"], math.ceil(n / event["batches_per_epoch"])),
         "b-min-sep": lambda: (event["min_sep"], math.ceil(n / event["min_sep"])),
         "random-allocation": lambda: (1, event["participations"] * event["epochs"]),
@@ -87,9 +93,11 @@ def _keeps(plan: Plan, apart: int, often: int) -> None:
 
 
 def expected_size(batches: Batches, records: int) -> float:
-    """Returns the mean number of records in a batch, before any cap."""
+    """Returns the mean number of records in a batch, before any cap; the most where owners are bounded."""
     scheme = batches.scheme
     inner = scheme["users"] if scheme["kind"] == "uls" else scheme
+    if inner["kind"] == "contribution-bound":
+        return float(inner["batch_size"])
     q = inner.get("sampling_probability", 0.0)
     share = {
         "balls-in-bins": lambda: 1 / inner["batches_per_epoch"],

@@ -11,6 +11,7 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 
 from . import _native, errors
+from ._owners import Owners
 
 
 class Batches:
@@ -18,7 +19,7 @@ class Batches:
 
     Args:
         scheme: A scheme from :mod:`rustle.schemes`, such as ``schemes.poisson(0.01)``.
-        population: The number of records, or the number that each user owns.
+        population: The number of records, the number that each user owns, or the :class:`rustle.Owners` of each.
         iterations: The number of rounds.
         seed: 32 secret bytes of this run alone; never the job's key.
 
@@ -30,12 +31,18 @@ class Batches:
         first = batches[0]    # int64 numbers of the records in round 0, ascending
     """
 
-    def __init__(self, scheme: dict[str, Any], population: int | Sequence[int], iterations: int, seed: bytes):
-        owners = population if isinstance(population, int) else [int(size) for size in population]
+    def __init__(
+        self, scheme: dict[str, Any], population: int | Sequence[int] | Owners, iterations: int, seed: bytes
+    ):
         self.scheme = dict(scheme)
-        self.population: int | list[int] = owners
-        self._native = _native.Batches(json.dumps(scheme), owners, iterations, bytes(seed))
-        said = json.dumps([self.scheme, owners, iterations], sort_keys=True).encode()
+        self.population: int | list[int] | Owners = (
+            population if isinstance(population, (int, Owners)) else [int(size) for size in population]
+        )
+        owned = isinstance(self.population, Owners)
+        drawn = self.population._native if isinstance(self.population, Owners) else self.population
+        self._native = _native.Batches(json.dumps(scheme), drawn, iterations, bytes(seed))
+        named = self._native.digest if owned else drawn
+        said = json.dumps([self.scheme, named, iterations], sort_keys=True).encode()
         self.digest = hashlib.sha256(b"rustle batches v1" + bytes(seed) + said).hexdigest()
 
     @staticmethod
@@ -93,6 +100,31 @@ class Batches:
     def padding(self, round: int) -> int | None:
         """Returns the number of empty records that fill the round up to the cap, or None without a cap."""
         return self._native.batch(round)[3]
+
+    def owner_statistics(self) -> dict[str, Any] | None:
+        """Returns what a bound on owners keeps: records, by how many owners they have, and what was drawn; else None.
+
+        ``drawn`` is the largest participation of any owner; it forms every batch of the run to count them.
+        """
+        found = self._native.owner_statistics()
+        return None if found is None else json.loads(found)
+
+    def check_length(self, records: int) -> None:
+        """Refuses a data set of another length than the population that the batches are drawn from.
+
+        Raises:
+            rustle.errors.InvalidArgument: The data set has other records.
+        """
+        if isinstance(self.population, Owners):
+            least = self.population._native.end
+            if records < least:
+                text = f"the dataset has {records} records; allowed: {least} or more, as batches name number {least - 1}"
+                raise errors.make("batches", text)
+            return
+        drawn = self.population if isinstance(self.population, int) else sum(self.population)
+        if records != drawn:
+            text = f"the dataset has {records} records; allowed: {drawn}, the population of batches"
+            raise errors.make("batches", text)
 
     @property
     def event(self) -> dict[str, Any]:

@@ -51,7 +51,8 @@ class Engine:
         self._mpi, self._noise = mpi, noise
         self.job = self._call(noise.place)[0]
         self.dimension, self.iterations = noise.dimension, noise.iterations
-        self._scratch = np.empty(0, np.float32)
+        self.on_grid = noise.on_grid
+        self._scratch = np.empty(0, noise.dtype)
 
     def position(self) -> tuple[int, int]:
         """Returns the branch and one more than the highest row bound on it."""
@@ -59,14 +60,15 @@ class Engine:
         return branch, next_row
 
     def row(self, branch: int, row: int, start: int, end: int, commitment: bytes) -> np.ndarray:
-        """Returns a row's values, valid until the next call: in lent memory where the range fits there."""
+        """Returns a row's values, valid until the next call: in lent memory where the range fits there. They are float32, or
+        int32 where the plan is on a grid."""
         if row >= self.iterations:
             beyond = {"kind": "row_beyond_iterations", "row": row, "iterations": self.iterations}
             raise _native.refusal(json.dumps(beyond))
         size = end - start
         lent = size <= self._noise.window.size
         if not lent and self._scratch.size < size:
-            self._scratch = np.empty(size, np.float32)
+            self._scratch = np.empty(size, self._noise.dtype)
         where = {"place": 0} if lent else {"out": self._scratch[:size]}
 
         def fetch() -> np.ndarray:

@@ -28,7 +28,7 @@ _README = """\
 | `plan.toml`, `report.md` | may be published |
 
 Never copy this folder to train twice: both trainings would add the same noise, and their difference would have none.
-When the training is over, delete `job.key` and its copies.
+When the training is over, `session.finish(destroy_key=True)` deletes `job.key`; its copies are yours to delete.
 """
 
 

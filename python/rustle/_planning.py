@@ -44,7 +44,9 @@ def plan(
     units. ``mechanism``: blt, band-mf, band-toeplitz, identity, …; ``size``: its bands or buffers.
     ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so. ``within``: the excess
     over the least error for which less state is preferred; 0.05 is 5 %. ``summing_error``, ``rounding``: with one of them
-    the plan's noise is on a grid (:mod:`rustle.grid`), with σ raised by what that costs; as in :meth:`Plan.on_grid`.
+    the plan's noise is on a grid (:mod:`rustle.grid`), with σ raised by what that costs; as in :meth:`Plan.on_grid`. Without
+    either it is floating-point numbers: ε is then that of real ones, and does not hold against someone who knows candidate
+    sums and reads every bit. Nothing is assumed for ``summing_error``, since the job alone knows how it sums.
     """
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)

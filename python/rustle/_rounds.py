@@ -59,6 +59,9 @@ class Rounds(RoundGuard):
             raise errors.make(
                 "invalid_argument", f"steps_per_epoch is {steps_per_epoch}; allowed: 1 or more"
             )
+        if batches.event["unit"] == "owner" and batches.event["kind"] == "user-level":
+            text = "an owner may have several sampled records in a batch; allowed: rustle.user_level.Training"
+            raise errors.make("batches", text)
         self.sampling = _assumptions.sampling_of(session.plan, batches)
         self.batches, self.digest = batches, bytes.fromhex(batches.digest)
         self.rank, self.ranks, self.steps_per_epoch = rank, ranks, steps_per_epoch

@@ -334,6 +334,30 @@ class Session(RoundChecks):
 
     # Life.
 
+    def finish(self, *, destroy_key: bool = False) -> str:
+        """Ends the job for good: from now on no row is bound, on no branch. Returns what can no longer be done.
+
+        Args:
+            destroy_key: Also gives up the rows that are bound, and deletes the folder's ``job.key``: with the ledger it makes
+                all noise of the run, which can then be subtracted. Copies of the file, such as those of backups and snapshots
+                of a disk, are not known here, and this process holds the key until :meth:`close`. Of a cluster it
+                destroys the job, checkpoints too, which takes an operator's access; the files of its key are the operator's to
+                delete, which a warning says, :class:`rustle.errors.KeyIsLeft`.
+
+        The ledger keeps what was released, and :meth:`report` works as before. A second call does nothing. A call that raised
+        :class:`rustle.errors.StoreError` comes again: the key's file may still be there.
+
+        Raises:
+            rustle.errors.InvalidArgument: The key is not this job's alone (``key_file``, another job of the folder, a file with
+                a second name), or the session is one of ``mpi://``. Nothing was changed.
+            rustle.errors.AccessDenied: A trainer of a cluster can't destroy a job.
+        """
+        self.settle()
+        said, is_key_left = _native.finish(self._native, destroy_key)
+        if is_key_left:
+            warnings.warn(said, errors.KeyIsLeft, stacklevel=2)
+        return said
+
     def close(self) -> None:
         """Ends the session; a second time does nothing."""
         try:

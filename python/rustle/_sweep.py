@@ -322,6 +322,13 @@ class _RunSession(Session):
         )
         raise errors.make("invalid_argument", text)
 
+    def finish(self, *, destroy_key: bool = False) -> str:
+        """Ends the run's job, as :meth:`rustle.Session.finish` does; its key is that of all runs, and stays."""
+        if destroy_key:
+            text = f"destroy_key is True; allowed: False for a run of sweep {self._run._sweep.name}, whose runs share the key"
+            raise errors.make("invalid_argument", text)
+        return super().finish()
+
     def close(self) -> None:
         """Ends the session; a second time does nothing."""
         try:

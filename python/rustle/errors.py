@@ -111,6 +111,15 @@ class BudgetExceeded(RustleError):
     """The data set's budget does not hold the request. ``fields``: ``budget``, ``spent``, ``reserved``, ``asked``, ``total``, ``fits``."""
 
 
+class JobOver(RustleError):
+    """The job was finished or destroyed, and binds no further row."""
+
+
+class QuotaExceeded(RustleError):
+    """A quota of the job or of this caller is used up, and nothing was written. ``fields``: ``what``, ``limit``, ``remedy``,
+    ``retry_after_ms``. A retry is safe where ``retry_safe`` says so, after that time."""
+
+
 class NotFound(RustleError, LookupError):
     """No job of that name."""
 
@@ -151,6 +160,10 @@ class BranchOpened(UserWarning):
     """A warning: a job that resumed has fresh noise for rows that it released already, which costs privacy."""
 
 
+class KeyIsLeft(UserWarning):
+    """A warning: a job was destroyed, and a key that makes its rows is left, which the session can't delete."""
+
+
 class Unchecked(UserWarning):
     """A warning: nothing checks a promise that the plan's privacy rests on."""
 
@@ -172,6 +185,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "forked": Forked,
     "grid_rows_are_integers": PlanError,
     "invalid_argument": InvalidArgument,
+    "job_state": JobOver,
     "key": AccessDenied,
     "layout": LayoutMismatch,
     "ledger_behind": LedgerBehind,
@@ -187,6 +201,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "permission_denied": AccessDenied,
     "plan": PlanError,
     "plan_digest_mismatch": PlanError,
+    "quota_exceeded": QuotaExceeded,
     "range_beyond_dimension": InvalidArgument,
     "range_not_allowed": RangeNotAllowed,
     "range_unavailable": Unavailable,

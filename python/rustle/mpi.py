@@ -34,7 +34,7 @@ from mpi4py import MPI
 VERSION = 3
 STREAM_VERSION = 3
 
-_HELLO = struct.Struct("<8sIIIIQ32s32s32sQQQQ32x")
+_HELLO = struct.Struct("<8sIIIIQ32s32s32sQQI44x")
 _HELLO_MAGIC = b"RUSTLEMP"
 _NOISE, _TRAINING = 1, 2
 
@@ -43,6 +43,8 @@ _MESSAGE_MAGIC = 0x4D505352
 _GET, _READY, _REFUSED, _DONE = 1, 2, 3, 7
 _PLACE, _CURSOR, _RESUME, _REWIND, _REPORT = 13, 14, 15, 16, 17
 _IN_WINDOW, _MARKED = 1, 2
+#: What a job's rows are, where its plan is on a grid.
+_I32 = 3
 _ANY_BRANCH = (1 << 64) - 1
 _CONTROL = 1
 _SLOTS = 8192
@@ -104,7 +106,8 @@ class Noise:
     """The noise ranks of this launch, as one training rank reaches them.
 
     `dimension` and `iterations` are the job's; `training` is a communicator of the training ranks alone; `window` is
-    this rank's lent memory as float32, empty where it lends none.
+    this rank's lent memory, empty where it lends none. `dtype`: float32, or int32 where the plan is on a grid
+    (`on_grid`), whose rows are whole steps of it for a sum of integers.
     """
 
     def __init__(self, comm, plan_digest, dimension, window_bytes, time_limit):
@@ -116,7 +119,7 @@ class Noise:
         window_bytes = -(-window_bytes // _PAGE) * _PAGE
         hello = _HELLO.pack(
             _HELLO_MAGIC, VERSION, _TRAINING, STREAM_VERSION, 0, dimension, plan_digest, bytes(32), bytes(32), 0,
-            window_bytes, 0, 0,
+            window_bytes, 0,
         )  # fmt: skip
         said = bytearray(_HELLO.size * comm.size)
         self._wait(comm.Iallgather([hello, MPI.UINT8_T], [said, MPI.UINT8_T]), "the ranks of the launch")
@@ -124,13 +127,15 @@ class Noise:
         root = self._check(comm, hellos, plan_digest, dimension)
         self._root = hellos.index(root)
         self.dimension, self.iterations = root[5], root[9]
+        self.on_grid = root[11] == _I32
+        self.dtype = np.dtype(np.int32 if self.on_grid else np.float32)
         noise = [rank for rank, hello in enumerate(hellos) if hello[2] == _NOISE]
         self._shards = list(zip(noise, _ranges(self.dimension, len(noise))))
         self._comm = comm.Dup()
         self.training = comm.Split(_TRAINING, 0)
         self._local: set[int] = set()
         self._window = None
-        self.window = np.empty(0, np.float32)
+        self.window = np.empty(0, self.dtype)
         if any(hello[10] for hello in hellos):
             self._share(window_bytes)
         atexit.register(self.close)
@@ -160,7 +165,7 @@ class Noise:
         self._window.Lock_all(MPI.MODE_NOCHECK)
         if window_bytes:
             memory, _ = self._window.Shared_query(node.rank)
-            self.window = np.frombuffer(memory, np.float32)
+            self.window = np.frombuffer(memory, self.dtype)
 
     def fetch(self, row: int, start: int, end: int, commitment: bytes, out: np.ndarray | None = None) -> np.ndarray:
         """Coordinates start..end of a row, bound to `commitment` before any of it comes; into `out` where given."""
@@ -191,10 +196,12 @@ class Noise:
                 raise ValueError(f"{end - start} values at {place}; allowed: within the {self.window.size} lent")
             out = self.window[place : place + end - start]
         elif out is None:
-            out = np.empty(end - start, np.float32)
-        fits = out.dtype == np.float32 and out.shape == (end - start,) and out.flags.c_contiguous
+            out = np.empty(end - start, self.dtype)
+        fits = out.dtype == self.dtype and out.shape == (end - start,) and out.flags.c_contiguous
         if not fits or not out.flags.writeable:
-            raise ValueError(f"out is {out.dtype} of shape {out.shape}; allowed: contiguous float32 of ({end - start},)")
+            allowed = f"contiguous {self.dtype} of ({end - start},)"
+            why = ": the plan is on a grid, and its rows are integers" if self.on_grid else ""
+            raise ValueError(f"out is {out.dtype} of shape {out.shape}; allowed: {allowed}{why}")
         return Pending(self, row, start, end, commitment, out, place, _ANY_BRANCH if branch is None else branch)
 
     def place(self) -> tuple[str, int, int]:
@@ -250,7 +257,7 @@ class Noise:
             return
         self._closed = True
         self.rest()
-        self.window = np.empty(0, np.float32)
+        self.window = np.empty(0, self.dtype)
         if self._window is not None:
             self._window.Unlock_all()
             self._window.Free()
@@ -291,7 +298,8 @@ class Pending:
                 for at in range(0, len(mine), _DATA_BYTES):
                     requests.append(comm.Irecv([mine[at : at + _DATA_BYTES], MPI.UINT8_T], rank, tag + 1))
             at = 4 * (place + low - start) if placed else 0
-            get = _message(_GET, slot, _IN_WINDOW if placed else 0, row, low, high, at, branch, commitment)
+            flags = (_IN_WINDOW if placed else 0) | (_MARKED if out.dtype == np.int32 else 0)
+            get = _message(_GET, slot, flags, row, low, high, at, branch, commitment)
             asked = comm.Isend([get, MPI.UINT8_T], rank, _CONTROL)
             self._parts.append((asked, get, reply, requests))
 

@@ -45,8 +45,20 @@ def fixed_order(min_sep: int) -> Scheme:
     return _scheme("fixed-order", None, min_sep=min_sep)
 
 
+def contribution_bound(
+    batch_size: int, min_sep: int, max_participations: int, records_per_batch: int = 1
+) -> Scheme:
+    """Greedy batches over :class:`rustle.Owners`, in which no owner exceeds a participation.
+
+    An owner takes part in at most ``max_participations`` rounds, at least ``min_sep`` apart, with ``records_per_batch``
+    records in each. Nothing is amplified.
+    """
+    numbers = {"batch_size": batch_size, "min_sep": min_sep, "max_participations": max_participations}
+    return _scheme("contribution-bound", None, **numbers, records_per_batch=records_per_batch)
+
+
 def els(group_size: int, sampling_probability: float) -> Scheme:
-    """Example-level sampling: ``group_size`` records of each user, chosen once, sampled one by one."""
+    """Example-level sampling: ``group_size`` records of each user, or owner, chosen once, sampled one by one."""
     return _scheme("els", None, group_size=group_size, sampling_probability=sampling_probability)
 
 

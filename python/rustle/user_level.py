@@ -22,6 +22,7 @@ import numpy as np
 from . import _assumptions, _planning, errors
 from ._batches import Batches
 from ._native import Plan, user_level_event, user_level_noise_multiplier
+from ._owners import Owners
 from ._session import Session
 from .federated._clients import clip
 
@@ -66,10 +67,11 @@ def plan(
 class Training:
     """Rounds of a session over the batches of users; iterate it for (round, records), from the session's next step.
 
-    ``batches``: of :func:`rustle.schemes.els`, or of :func:`rustle.schemes.uls` with any scheme of users. ``combine``:
-    whether a user's gradients are averaged before they are clipped, or summed; ULS alone. ELS, and what is amplified by
-    Poisson sampling, needs an identity plan. ``divide_by``: a public constant that sums are divided by. By default it is
-    :attr:`expected_size`, which depends on the data, so that statements for add-remove are refused.
+    ``batches``: of :func:`rustle.schemes.els`, also over :class:`rustle.Owners`, or of :func:`rustle.schemes.uls` with any
+    scheme of users. ``combine``: whether a user's gradients are averaged before they are clipped, or summed; ULS alone.
+    ELS, and what is amplified by Poisson sampling, needs an identity plan. ``divide_by``: a public constant that sums are
+    divided by. By default it is :attr:`expected_size`, which depends on the data, so that statements for add-remove are
+    refused.
     """
 
     def __init__(
@@ -90,7 +92,13 @@ class Training:
         self.session, self.batches, self.plan = session, batches, session.plan
         if divide_by is not None and not (divide_by > 0 and math.isfinite(divide_by)):
             raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: finite and above zero")
-        self.combine, self.commitment, self._sizes = combine, commitment, sizes
+        self.combine, self.commitment = combine, commitment
+        if isinstance(sizes, Owners):
+            # The records that ELS samples from, and no users.
+            self._chosen, self._users = (batches.owner_statistics() or {})["kept"], 0
+        else:
+            self._chosen = sum(min(n, batches.scheme["group_size"]) for n in sizes)
+            self._users = len(sizes)
         self._divide_by = divide_by
         self._sampling = _assumptions.sampling_of(self.plan, batches)
         if kind == "els" and self.plan.mechanism != "identity":
@@ -108,8 +116,8 @@ class Training:
         """B = p·|D_sub| records of ELS, M = q·N users of ULS, before any cap. It depends on the data."""
         scheme = self.batches.scheme
         if self.example_level:
-            return scheme["sampling_probability"] * sum(min(n, scheme["group_size"]) for n in self._sizes)
-        return _assumptions.expected_size(self.batches, len(self._sizes))
+            return scheme["sampling_probability"] * self._chosen
+        return _assumptions.expected_size(self.batches, self._users)
 
     @property
     def divisor(self) -> float:

@@ -1,5 +1,6 @@
 //! The engine of a session: it binds rows to commitments and produces or fetches their values.
 
+use plan::grid::GridPlan;
 use plan::{Grid, Plan};
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 
@@ -73,6 +74,15 @@ pub enum ReserveOutcome {
     Fetched(RowBuffer),
 }
 
+/// What the end of a job leaves behind.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// What can no longer be done, and what still can.
+    pub statement: String,
+    /// Whether a key was to be deleted that is not the engine's to delete.
+    pub is_key_left: bool,
+}
+
 /// A source of bound rows: this process, a cluster, or an object written in Python.
 pub trait Engine: Send + Sync {
     /// Returns the job.
@@ -112,6 +122,19 @@ pub trait Engine: Send + Sync {
     /// Opens a branch on which rows from `row` on have fresh noise.
     fn rewind(&self, row: u64, stop: Stop) -> Result<Position>;
 
+    /// Ends the job: no further row is bound. With `destroy_key` no row is delivered again either, and the key is deleted
+    /// where it is the engine's own. A second time does nothing.
+    ///
+    /// # Errors
+    /// A key that others need, and a caller who may not do this. Nothing was changed then.
+    fn finish(&self, destroy_key: bool, stop: Stop) -> Result<Ending>;
+
     /// Returns the job's report as one JSON object: its plan, and the rows released on each branch.
     fn report(&self, stop: Stop) -> Result<String>;
+}
+
+/// Returns the grid of the plan in a job's report.
+pub fn grid_of(report: &str) -> Result<Option<Grid>> {
+    let plan = report::Job::read(report)?.1;
+    Ok(plan.on_grid().map(GridPlan::grid))
 }

@@ -1,11 +1,11 @@
 //! The engine in this process: the kernel produces rows, and a ledger in a folder guards their release.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ledger::{AnchorPlace, JobCursor, JobRecord, Ledger};
+use ledger::{AnchorPlace, JobCursor, JobRecord, JobState, Ledger};
 use noise_kernel::grid::GridGenerator;
 use noise_kernel::{
     Backend, Generator, History, JobKey, NoiseContext, Recheck, Rounds, RowGenerator, Stream,
@@ -18,7 +18,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use release::binding::bind;
 use release::branches;
 
-use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
+use crate::ending;
+use crate::engine::{Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
 use crate::opening::{self, Numbers, nonce};
 use crate::producer::{PrefetchThread, RowProducer};
@@ -64,6 +65,8 @@ pub struct InProcess {
     plan: Plan,
     rows: Numbers,
     key: JobKey,
+    /// The key's file where it is the folder's own.
+    own_key: Option<PathBuf>,
     ledger: Ledger,
     pool: Arc<ThreadPool>,
     recheck: Arc<Recheck>,
@@ -102,6 +105,7 @@ impl InProcess {
             rows,
             plan,
             key,
+            own_key: key_file.is_none().then_some(key_path),
             ledger,
             prefetcher: PrefetchThread::start(ahead, pool.clone())?,
             pool,
@@ -170,6 +174,23 @@ impl InProcess {
             return Err(ServiceError::RowBeyondIterations { row, iterations }.into());
         }
         Ok(())
+    }
+
+    /// Returns the file of a key that nothing else needs.
+    fn key_to_destroy(&self) -> Result<&Path> {
+        let refused = |allowed: String| Err(Refused::invalid("destroy_key", true, allowed));
+        let Some(path) = &self.own_key else {
+            return refused(
+                "false with key_file, which other runs may use: delete that file once none does".into(),
+            );
+        };
+        let is_other =
+            |record: &JobRecord| record.job != self.job.name && record.state != JobState::Destroyed;
+        if let Some(other) = self.ledger.jobs()?.into_iter().find(is_other) {
+            return refused(format!("false while job {} of this folder needs the key", other.job));
+        }
+        ending::check_one_name(path)?;
+        Ok(path)
     }
 
     fn layout_digest(&self) -> Result<[u8; 32]> {
@@ -253,6 +274,19 @@ impl Engine for InProcess {
         let branch = branches::rewind(&self.ledger, &self.job.name, row, branch, nonce()?)?.job.branch;
         self.discard_rows();
         Ok(Position { branch, next_row: row })
+    }
+
+    fn finish(&self, destroy_key: bool, _stop: Stop) -> Result<Ending> {
+        let record = self.record()?;
+        if !destroy_key && record.state != JobState::Destroyed {
+            self.ledger.end_job(&self.job.name, JobState::Finished, false)?;
+            return Ok(ending::of_finished(&self.job.name));
+        }
+        let key = self.key_to_destroy()?;
+        self.ledger.end_job(&self.job.name, JobState::Destroyed, false)?;
+        self.discard_rows();
+        ending::destroy_key(key)?;
+        Ok(ending::of_destroyed(&self.job.name, key))
     }
 
     fn report(&self, _stop: Stop) -> Result<String> {

@@ -10,7 +10,7 @@
 //!   `secret`: what their digests are keyed by; `reservation`,
 //!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go; `sum_grid`: sums on a
 //!   plan's grid; `on_grid`: calls for integers.
-//! * `run_folder`: the ledger and the key of an engine in this process; `opening`: what opening one takes; `producer`: rows that it produces ahead.
+//! * `run_folder`: the ledger and the key of an engine in this process; `opening`, `ending`: what opening one takes, and the end of its job; `producer`: rows that it produces ahead.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
 //! * `budgets`: data sets and sweeps in the ledger of a folder.
 //! * `plans`, `search`, `account`, `audit`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
@@ -20,6 +20,7 @@ mod audit;
 mod budgets;
 mod connect;
 mod digest;
+mod ending;
 mod engine;
 mod error;
 mod in_process;
@@ -60,13 +61,15 @@ mod _native {
     #[pymodule_export]
     use crate::digest::digest;
     #[pymodule_export]
+    use crate::ending::finish;
+    #[pymodule_export]
     use crate::on_grid::{fetch_integers, is_on_grid, release_integers};
     #[pymodule_export]
     use crate::plans::{Plan, layout_digest};
     #[pymodule_export]
     use crate::py_engine::{refusal, session_over};
     #[pymodule_export]
-    use crate::sampling::{Batches, Rounds};
+    use crate::sampling::{Batches, Owners, Rounds};
     #[pymodule_export]
     use crate::search::{calibrate, optimise, suggest};
     #[pymodule_export]

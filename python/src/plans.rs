@@ -205,6 +205,22 @@ impl Plan {
         )
     }
 
+    /// Returns a table for notebooks.
+    fn _repr_html_(&self) -> String {
+        let plan = &self.0;
+        let rows = [
+            ("mechanism", plan.mechanism().name().to_owned()),
+            ("iterations", plan.iterations().to_string()),
+            ("min_sep", self.min_sep().to_string()),
+            ("max_participations", self.max_participations().to_string()),
+            ("noise_multiplier", format!("{:.6}", plan.noise_multiplier())),
+            ("clip_norm", plan.clip_norm().to_string()),
+            ("dimension", self.dimension().map_or("that of the job".to_owned(), |count| count.to_string())),
+        ];
+        let row = |(name, value): (&str, String)| format!("<tr><th>{name}</th><td>{value}</td></tr>");
+        format!("<table>{}</table>", rows.map(row).concat())
+    }
+
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<Self>().is_ok_and(|other| other.get().0.spec() == self.0.spec())
     }

@@ -1,20 +1,24 @@
 //! An engine written in Python, for transports that this crate does not link, such as MPI.
 
-use numpy::PyReadonlyArray1;
-use proto::{JobId, ServiceError};
+use bytemuck::Pod;
+use numpy::{Element, PyReadonlyArray1};
+use plan::Grid;
+use proto::{CoordinateRange, JobId, ServiceError};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
+use crate::engine::{
+    Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest, grid_of,
+};
 use crate::error::{Refused, Result};
 use crate::row_buffer::RowBuffer;
 use crate::session::Session;
 use crate::sink::Sink;
-use crate::wait::Stop;
+use crate::wait::{Stop, signals};
 
-/// Opens a session over a Python object with the attributes `job`, `dimension` and `iterations` and the methods that
-/// [`PyEngine`] calls. Exceptions of the object reach the user of the session.
+/// Opens a session over a Python object with the attributes `job`, `dimension`, `iterations` and `on_grid` and the methods
+/// that [`PyEngine`] calls. Exceptions of the object reach the user of the session.
 #[pyfunction]
 pub fn session_over(py: Python<'_>, engine: Py<PyAny>) -> Result<Session> {
     let bound = engine.bind(py);
@@ -24,7 +28,14 @@ pub fn session_over(py: Python<'_>, engine: Py<PyAny>) -> Result<Session> {
         dimension: bound.getattr("dimension")?.extract()?,
         iterations: bound.getattr("iterations")?.extract()?,
     };
-    py.detach(|| Session::open(std::sync::Arc::new(PyEngine { engine, job })))
+    let on_grid: bool = bound.getattr("on_grid")?.extract()?;
+    py.detach(|| {
+        let mut engine = PyEngine { engine, job, grid: None };
+        if on_grid {
+            engine.grid = grid_of(&engine.report(signals)?)?;
+        }
+        Session::open(std::sync::Arc::new(engine))
+    })
 }
 
 /// Returns the exception for a service's error in JSON, or `None` for other text.
@@ -38,6 +49,8 @@ pub fn refusal(py: Python<'_>, json: &str) -> Option<Py<PyAny>> {
 struct PyEngine {
     engine: Py<PyAny>,
     job: Job,
+    /// The grid of the plan's rows; `None` for rows of floats.
+    grid: Option<Grid>,
 }
 
 impl PyEngine {
@@ -56,6 +69,10 @@ impl Engine for PyEngine {
         &self.job
     }
 
+    fn grid(&self) -> Option<Grid> {
+        self.grid
+    }
+
     fn position(&self, _stop: Stop) -> Result<Position> {
         let (branch, next_row) =
             Python::attach(|py| Ok::<_, Refused>(self.call(py, "position", ())?.extract()?))?;
@@ -68,13 +85,10 @@ impl Engine for PyEngine {
             let commitment = PyBytes::new(py, &commitment.to_bytes());
             let arguments = (branch, row, range.start, range.end, commitment);
             let answer = self.call(py, "row", arguments)?;
-            let values: PyReadonlyArray1<'_, f32> = answer.extract()?;
-            let values = values.as_slice().map_err(|error| Refused::Here("internal", error.to_string()))?;
-            if values.len() as u64 != range.len() {
-                return Err(Refused::Here("internal", format!("{} values of {range}", values.len())));
+            match self.grid {
+                None => put::<f32>(&answer, range, sink),
+                Some(_) => put::<i32>(&answer, range, sink),
             }
-            py.detach(|| sink.put(values));
-            Ok(())
         })
     }
 
@@ -104,9 +118,28 @@ impl Engine for PyEngine {
         Ok(Position { branch, next_row })
     }
 
+    fn finish(&self, _destroy_key: bool, _stop: Stop) -> Result<Ending> {
+        Err(Refused::invalid("finish", "of a session of mpi://", "of one of inproc:// or of a cluster"))
+    }
+
     fn report(&self, _stop: Stop) -> Result<String> {
         Python::attach(|py| Ok(self.call(py, "report", ())?.extract()?))
     }
+}
+
+/// Delivers an array of values of four bytes.
+fn put<V: Element + Pod + Sync>(
+    answer: &Bound<'_, PyAny>,
+    range: CoordinateRange,
+    sink: Sink<'_>,
+) -> Result<()> {
+    let values: PyReadonlyArray1<'_, V> = answer.extract()?;
+    let values = values.as_slice().map_err(|error| Refused::Here("internal", error.to_string()))?;
+    if values.len() as u64 != range.len() {
+        return Err(Refused::Here("internal", format!("{} values of {range}", values.len())));
+    }
+    answer.py().detach(|| sink.put(bytemuck::cast_slice(values)));
+    Ok(())
 }
 
 impl Drop for PyEngine {

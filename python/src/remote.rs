@@ -6,11 +6,14 @@ use std::time::Duration;
 use client::{Client, Connections, Fetch, FetchRequest, Region};
 use node::net::dial::DialOptions;
 use node::process::runtime::Runtime;
-use plan::grid::{Grid, GridPlan};
+use plan::Grid;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
+use crate::ending;
+use crate::engine::{
+    Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest, grid_of,
+};
 use crate::error::{Refused, Result};
 use crate::row_buffer::{RowBuffer, words};
 use crate::sink::{Out, Sink};
@@ -215,6 +218,17 @@ impl Engine for Remote {
         Ok(Position { branch: job.branch, next_row: row })
     }
 
+    /// Destroying a job deletes its checkpoints; the files of the key are its operator's.
+    fn finish(&self, destroy_key: bool, stop: Stop) -> Result<Ending> {
+        let jobs = self.client.jobs();
+        if !destroy_key {
+            self.wait(stop, jobs.finish(&self.job.name))?;
+            return Ok(ending::of_finished(&self.job.name));
+        }
+        let destroyed = self.wait(stop, jobs.destroy(&self.job.name))?;
+        Ok(Ending { statement: destroyed.message, is_key_left: true })
+    }
+
     fn report(&self, stop: Stop) -> Result<String> {
         let jobs = self.client.jobs();
         self.wait(stop, jobs.report(&self.job.name, REPORT_DELTA))
@@ -228,12 +242,6 @@ impl Drop for Remote {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Returns the grid of the plan in a job's report.
-fn grid_of(report: &str) -> Result<Option<Grid>> {
-    let plan = report::Job::read(report)?.1;
-    Ok(plan.on_grid().map(GridPlan::grid))
 }
 
 fn named(job: Option<pb::Job>) -> Result<pb::Job> {

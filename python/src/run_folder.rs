@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use ledger::{AnchorPlace, Ledger, LedgerError};
+use ledger::{AnchorPlace, JobState, Ledger, LedgerError};
 use node::config::secrets::read_key_file;
 use node::process::secret::SecretBytes;
 use noise_kernel::JobKey;
@@ -54,6 +54,7 @@ pub fn open_ledger(folder: &Path, new: Nonce) -> Result<Ledger> {
 /// A key file that cannot be read or created, and a missing one with whose key the job was created.
 pub fn key(folder: &Path, file: Option<&Path>, job: &JobId, ledger: &Ledger) -> Result<JobKey> {
     let path = key_path(folder, file);
+    check_not_destroyed(job, ledger, &path)?;
     if file.is_none() && !path.exists() {
         check_new(job, ledger, &path)?;
         let not_drawn = |error| Refused::Here("key", format!("key file {}: {error}", path.display()));
@@ -82,6 +83,17 @@ pub fn anchor_place(folder: &Path) -> Result<AnchorPlace> {
 /// Returns the file of the key.
 pub fn key_path(folder: &Path, file: Option<&Path>) -> PathBuf {
     file.map_or_else(|| folder.join(KEY), Path::to_owned)
+}
+
+/// Refuses a job whose noise was given up for ever.
+fn check_not_destroyed(job: &JobId, ledger: &Ledger, path: &Path) -> Result<()> {
+    if ledger.job(job)?.is_none_or(|record| record.state != JobState::Destroyed) {
+        return Ok(());
+    }
+    let key = if path.exists() { "is there: delete it unless another job needs it" } else { "was deleted" };
+    let text =
+        format!("job {job} is destroyed, and its key {} {key}; allowed: an empty folder", path.display());
+    Err(Refused::Here("job_state", text))
 }
 
 /// Refuses a job that the ledger has: a new key would not be the one that it was created with, and would take its place.

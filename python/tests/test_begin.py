@@ -119,6 +119,8 @@ def test_a_cell_is_run_again(tmp_path, monkeypatch):
 def test_what_notebooks_show(tmp_path):
     rounds = rustle.begin(tmp_path, **ASKED)
     session = rounds.session
+    html = session.plan._repr_html_()
+    assert html.startswith("<table>") and f"<td>{session.plan.mechanism}</td>" in html and "<td>21</td>" in html
     assert session.report(delta=1e-5)._repr_markdown_().startswith("#")
     assert "<html" in session.report(delta=1e-5, format="html")._repr_html_()
     assert session.report(delta=1e-5, format="json")._repr_html_() is None

@@ -69,14 +69,6 @@ pub fn define_with_ranges(
     Ok(JobDefinition { record, shards: ranges.iter().zip(0..).map(unowned).collect() })
 }
 
-/// Checks that the plan's rows are `f32`, for an engine that hands out no others.
-///
-/// # Errors
-/// [`ServiceError::InvalidArgument`] for a plan on a grid, whose rows are integers.
-pub fn float_rows(plan: &Plan) -> Result<()> {
-    plan.float_rows().map_err(|error| ServiceError::invalid("plan", "on a grid", error.to_string()))
-}
-
 /// Returns the dimension of a job: the one given, or the one of the plan's layout, which must agree.
 ///
 /// # Errors

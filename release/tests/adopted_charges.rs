@@ -14,7 +14,7 @@ use plan::Plan;
 use proto::model::OpenBranch;
 use proto::{Commitment, JobId, Nonce, RowRange};
 use release::adoption::adopt;
-use release::budget::{Odometer, create_job, open_adopted_branch, planned_event};
+use release::budget::{Odometer, create_job, message_of, open_adopted_branch, planned_event};
 use release::{branches::rewind, job::define};
 use serde_json::{Value, json};
 
@@ -60,6 +60,12 @@ fn total(ledger: &Ledger) -> f64 {
     spent + reserved
 }
 
+/// The states of all charges, as `rustle budget show` prints them.
+fn states(ledger: &Ledger) -> Vec<String> {
+    let shown = message_of(&ledger.data_set(&account().data_set).unwrap()).unwrap();
+    shown.charges.into_iter().map(|charge| charge.state).collect()
+}
+
 #[track_caller]
 fn assert_near(value: f64, expected: f64) {
     assert!((value - expected).abs() <= 1e-6 * expected, "{value}, not {expected}");
@@ -71,10 +77,12 @@ fn unbound_rows_are_charged_as_released_beyond_the_budget_too_and_nothing_is_giv
     let path = folder.path().join("ledger.redb");
     let copy = begun(&path);
     assert_near(total(&copy), of(2));
+    assert_eq!(states(&copy), ["spent", "reserved"]);
     assert_eq!(copy.report(&job("half")).unwrap()["ledger_doubt"], Value::Null);
     let ledger = adopted(&copy, &path, 100);
     // Of each job the whole run, and the rows that the other copy may have released.
     assert_near(total(&ledger), of(4));
+    assert_eq!(states(&copy), ["adopted", "adopted"]);
     ledger.set_job_state(&job("none"), JobState::Destroyed).unwrap();
     drop((copy, ledger));
 

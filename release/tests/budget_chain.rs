@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use accounting::{Account, Event, Neighbouring};
 use data_set::{DELTA, account};
-use ledger::{DataSetEvent, JobState, Ledger, LedgerError};
+use ledger::{DataSetEvent, JobState, Ledger, LedgerError, Stamp};
 use plan::Plan;
 use proto::model::{OpenBranch, PrivacyBudget};
 use proto::{Commitment, JobId, Nonce, RowRange, SweepId};
@@ -134,7 +134,7 @@ impl World {
         let entries = self.ledger().data_set_entries(&account().data_set, 0, 10_000, 1 << 24).unwrap();
         let mut reading = Reading::default();
         for entry in entries {
-            reading.apply(serde_json::from_str(&entry.event).unwrap());
+            reading.apply(serde_json::from_str(&Stamp::split(&entry.event).unwrap().1).unwrap());
         }
         reading
     }

@@ -5,7 +5,7 @@ mod data_set;
 
 use accounting::{Account, Event, Neighbouring};
 use data_set::{DELTA, account};
-use ledger::{AnchorPlace, Created, DataSetEvent, JobState, Ledger, LedgerError};
+use ledger::{AnchorPlace, Created, DataSetEvent, JobState, Ledger, LedgerError, Stamp};
 use plan::Plan;
 use proto::model::OpenBranch;
 use proto::{Commitment, JobId, Nonce, RowRange, SweepId};
@@ -85,7 +85,7 @@ impl Fixture {
     /// The text of the whole chain.
     fn chain(&self) -> Vec<String> {
         let entries = self.ledger.data_set_entries(&account().data_set, 0, 10_000, 1 << 24).unwrap();
-        entries.into_iter().map(|entry| entry.event).collect()
+        entries.into_iter().map(|entry| Stamp::split(&entry.event).unwrap().1).collect()
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Amount {
 pub struct ChargeLine {
     /// The job or sweep.
     pub job: String,
-    /// `reserved`, `spent` or `given-back`; `sweep` for a sweep, and `run` for a run of one.
+    /// `reserved`, `spent`, `given-back` or, spent with rows that another copy of an adopted ledger may have released, `adopted`; `sweep` for a sweep, and `run` for a run of one.
     pub state: String,
     /// Rows bound on all branches.
     pub rows_bound: u64,

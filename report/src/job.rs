@@ -5,6 +5,7 @@ use plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ReportError, Result};
+use crate::opening::Opening;
 
 /// The identity of a job, beside its plan and its released rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,6 +26,8 @@ pub struct Job {
     /// The sweep that the job is a run of: then no figure of the job is that of what is selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepCharge>,
+    /// Who created the job, opened its branches and adopted its ledger, in order.
+    pub openings: Vec<Opening>,
 }
 
 /// The sweep of a run.
@@ -49,6 +52,8 @@ struct Answer {
     ledger_doubt: Option<String>,
     #[serde(default)]
     sweep: Option<SweepCharge>,
+    #[serde(default)]
+    openings: Vec<Opening>,
     plan_digest: String,
     plan_toml: String,
     released: ReleasedRows,
@@ -76,10 +81,12 @@ impl Job {
             bindings_refused,
             ledger_doubt,
             sweep,
+            openings,
             released,
             ..
         } = answer;
-        let job = Self { job, state, dimension, key_commitment, bindings_refused, ledger_doubt, sweep };
+        let job =
+            Self { job, state, dimension, key_commitment, bindings_refused, ledger_doubt, sweep, openings };
         Ok((job, plan, released))
     }
 }

@@ -12,19 +12,7 @@ use serde::Serialize;
 use crate::bands::bands;
 use crate::error::{ReportError, Result};
 use crate::job::Job;
-
-/// The unit of privacy: the holder of the contribution that is clipped to the clip norm in every round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    #[default]
-    /// All data of one user.
-    User,
-    /// One record.
-    Example,
-    /// All data on one device.
-    Device,
-}
+use crate::unit::Unit;
 
 /// The assumption about how batches are formed that a statement relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -154,6 +142,7 @@ impl Question {
         if self.plan.accounted_noise_multiplier() <= 0.0 {
             return Err(ReportError::NoNoise);
         }
+        self.unit.check(self.assumed == SamplingAssumption::AnyOrder, self.neighbouring)?;
         let outside = |delta: &&f64| !(**delta > 0.0 && **delta < 1.0);
         let allowed = "strictly between 0 and 1";
         match self.deltas.iter().find(outside) {

@@ -12,7 +12,8 @@ use crate::figures::Figures;
 use crate::grid_facts::GridFacts;
 use crate::job::Job;
 use crate::privacy_curve::PrivacyCurve;
-use crate::question::{Question, SamplingAssumption, Unit, invalid};
+use crate::question::{Question, SamplingAssumption, invalid};
+use crate::unit::Unit;
 
 /// The version of the fields of the JSON object.
 const REPORT: u32 = 1;

@@ -9,6 +9,8 @@ pub mod cluster;
 pub mod commands;
 pub mod demo;
 pub mod figures;
+mod flag_of_field;
+mod grid_promise;
 pub mod key_file;
 pub mod npy;
 pub mod numbers;

@@ -26,7 +26,10 @@ const WHOLE: &str = "allowed: a whole number from 0 on, such as 2000, 2_000 or 2
 pub const NUMBER: &str = "allowed: a number, such as 0.5 or 1e-6";
 
 /// Longest line of a message, in characters: what a file quotes may have no end.
-const LONGEST: usize = 400;
+const LONGEST: usize = 480;
+
+/// Characters of them from the end of the line.
+const LAST: usize = 120;
 
 /// Returns the text with every unclear part replaced, and long lines cut.
 pub fn of(text: &str) -> String {
@@ -43,11 +46,15 @@ fn without_draft(text: &str) -> String {
     }
 }
 
+/// Leaves out the middle of a long line: what is allowed stands at its end.
 fn cut(line: &str) -> String {
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{} …", line[..end].trim_end()),
-        None => line.to_owned(),
+    let count = line.chars().count();
+    if count <= LONGEST {
+        return line.to_owned();
     }
+    let first: String = line.chars().take(LONGEST - LAST).collect();
+    let last: String = line.chars().skip(count - LAST).collect();
+    format!("{} … {}", first.trim_end(), last.trim_start())
 }
 
 /// Returns the text with control characters, apart from line feeds, written as escapes.
@@ -108,7 +115,8 @@ mod tests {
     #[test]
     fn long_lines_are_cut_and_controls_are_escaped() {
         assert_eq!(of(&"a".repeat(LONGEST)), "a".repeat(LONGEST));
-        assert_eq!(of(&format!("x\n{}", "ü".repeat(500))), format!("x\n{} …", "ü".repeat(LONGEST)));
+        let expected = format!("x\n{} … {}", "ü".repeat(LONGEST - LAST), "ü".repeat(LAST));
+        assert_eq!(of(&format!("x\n{}", "ü".repeat(500))), expected);
         assert_eq!(without_controls("a\u{1b}[1mü\nb"), "a\\u{1b}[1mü\nb");
     }
 }

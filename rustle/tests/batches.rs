@@ -89,6 +89,93 @@ fn users_are_sampled_with_their_records() {
     assert!(!bench.path("o").exists());
 }
 
+const OWNED: &str = "batches --scheme contribution-bound --owners owners.csv --batch-size 4 --min-sep 4 \
+                     --max-participations 3 --iterations 12";
+
+/// Forty records, each owned by two of ten.
+fn with_owners() -> Bench {
+    let bench = bench();
+    let lines = (0..40).map(|record| format!("{record},o{},o{}\n", record % 10, (record * 3 + 1) % 10));
+    fs::write(bench.path("owners.csv"), lines.collect::<String>()).unwrap();
+    bench
+}
+
+#[test]
+fn owners_take_part_as_rarely_as_the_plan_allows() {
+    let bench = with_owners();
+    bench.plan("plan.toml", "blt --theta 0.9,0.5 --omega 0.2,0.3");
+    let summary = bench.json(&format!("{OWNED} --plan plan.toml --seed-file seed --out b.jsonl"));
+    let event = &summary["event"];
+    assert_eq!((event["unit"].as_str(), event["kind"].as_str()), (Some("owner"), Some("any-order")));
+    assert_eq!((event["min_sep"].as_u64(), event["max_participations"].as_u64()), (Some(4), Some(3)));
+    let owners = &summary["owners"];
+    assert_eq!((owners["records"].as_u64(), owners["owners"].as_u64()), (Some(40), Some(10)));
+    assert!(owners["drawn"]["max_participations"].as_u64() <= Some(3));
+    let mut taken = vec![Vec::new(); 10];
+    for batch in lines(&fs::read_to_string(bench.path("b.jsonl")).unwrap()) {
+        for id in batch["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()) {
+            taken[id as usize % 10].push(batch["round"].as_u64().unwrap());
+            taken[(id as usize * 3 + 1) % 10].push(batch["round"].as_u64().unwrap());
+        }
+    }
+    assert!(taken.iter().all(|rounds| rounds.windows(2).all(|pair| pair[1] - pair[0] >= 4)), "{taken:?}");
+    let output = bench.run(&format!("{OWNED} --seed-file seed --rounds 7..9 --out -"));
+    let text = fs::read_to_string(bench.path("b.jsonl")).unwrap();
+    let part = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(part.lines().collect::<Vec<_>>(), text.lines().collect::<Vec<_>>()[7..9]);
+    let report = bench.json("report --plan plan.toml --delta 1e-6 --unit owner");
+    assert_eq!(report["unit"], "owner");
+    let added = "report --plan plan.toml --delta 1e-6 --unit owner --neighbouring add-remove";
+    bench.refused(added, 2, &["owners", "allowed: zero-out, replace"]);
+    // Two records of norm 1 in a batch are one of norm 2.
+    let one = bench.json("account plan --plan plan.toml --delta 1e-6");
+    let two = bench.json("account plan --plan plan.toml --delta 1e-6 --records-per-batch 2");
+    assert_eq!(two["sensitivity"].as_f64().unwrap(), 2.0 * one["sensitivity"].as_f64().unwrap());
+    let sensitivity = two["sensitivity"].as_f64().unwrap();
+    let sigma = two["noise_multiplier"].as_f64().unwrap();
+    let gaussian = bench.json(&format!(
+        "account gaussian --sensitivity {sensitivity} --noise-multiplier {sigma} --delta 1e-6"
+    ));
+    assert_eq!(two["epsilon"], gaussian["epsilon"]);
+}
+
+#[test]
+fn owners_without_a_bound_or_beyond_a_plan_are_refused() {
+    let bench = with_owners();
+    bench.plan("plan.toml", "blt --theta 0.9,0.5 --omega 0.2,0.3");
+    let refused = |words: &str, parts: &[&str]| {
+        bench.refused(&format!("{words} --seed-file seed --out b.jsonl"), 2, parts);
+    };
+    refused(
+        &OWNED.replace("--max-participations 3", ""),
+        &["--max-participations is missing", "bounds an owner"],
+    );
+    let poisson = "batches --scheme poisson --sampling-probability 0.1 --owners owners.csv --iterations 12";
+    refused(poisson, &["poisson: has no bound", "contribution-bound", "els"]);
+    refused(&OWNED.replace("--owners owners.csv", "--population 40"), &["owners of each record"]);
+    refused(&format!("{POISSON} --batch-size 3"), &["--batch-size is given"]);
+    let planned = format!("{OWNED} --plan plan.toml");
+    refused(&planned.replace("--min-sep 4", "--min-sep 3"), &["return after 3 rounds", "4 (min_sep)"]);
+    refused(
+        &planned.replace("12", "16").replace("--max-participations 3", "--max-participations 4"),
+        &["an owner may take part 4 times", "3 (max_participations)"],
+    );
+    refused(&format!("{planned} --records-per-batch 2"), &["2 records in a batch", "--records-per-batch"]);
+    refused(&planned.replace("12", "11"), &["--iterations is 11", "12 or more"]);
+    refused(&format!("{poisson} --els 2 --plan plan.toml"), &["an owner may return after 1 rounds"]);
+    refused(&format!("{POISSON} --plan plan.toml"), &["a record may return after 1 rounds"]);
+    fs::write(bench.path("owners.csv"), "1,a\n2\n").unwrap();
+    refused(OWNED, &["owners owners.csv", "record 2: it has no owner"]);
+    assert!(!bench.path("b.jsonl").exists());
+    fs::write(bench.path("owners.csv"), "1,a\n2,a,b\n3,a\n").unwrap();
+    let sampled = bench.json(&format!("{poisson} --els 2 --seed-file seed --out b.jsonl"));
+    assert_eq!(
+        (sampled["owners"]["kept"].as_u64(), sampled["event"]["unit"].as_str()),
+        (Some(2), Some("owner"))
+    );
+    assert_eq!(sampled["event"]["neighbouring"], serde_json::json!(["zero-out"]));
+}
+
 #[test]
 fn only_the_owner_can_read_seed_and_batches() {
     let bench = bench();

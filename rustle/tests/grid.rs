@@ -41,6 +41,34 @@ fn a_plan_on_a_grid_is_made_shown_and_accounted_for() {
 }
 
 #[test]
+fn what_a_grid_needs_chooses_it_and_floats_are_named() {
+    let bench = Bench::new();
+    let made = |flags: &str| {
+        let output = bench.run(&format!("{FROM} --dimension 1000 {flags} --out x.toml --format json"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{flags}: {said}");
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (answer, said)
+    };
+    let (named, said) = made("--grid --summing-error 1e-4");
+    assert_eq!((&named["rows"], said.as_str()), (&"int32".into(), ""));
+    for (flags, rounding) in
+        [("--summing-error 1e-4", "nearest"), ("--rounding contributions", "contributions")]
+    {
+        let (answer, said) = made(flags);
+        assert_eq!((&answer["rows"], said.as_str()), (&"int32".into(), ""), "{flags}");
+        assert_eq!(answer["grid"]["rounding"], rounding, "{flags}");
+    }
+    let (float, said) = made("--float");
+    assert_eq!((&float["rows"], said.as_str()), (&"float32".into(), ""));
+    let (unnamed, said) = made("");
+    assert_eq!(unnamed["plan_digest"], float["plan_digest"]);
+    for words in ["precision attacks", "--dimension", "--summing-error", "--float"] {
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
+}
+
+#[test]
 fn rows_of_integers_are_made_and_verified_for_every_mechanism() {
     let bench = Bench::new();
     bench.json("key new --out job.key");
@@ -108,7 +136,9 @@ fn a_grid_needs_what_its_account_does() {
         ("--grid --dimension 9", ["--summing-error is missing", "missing"]),
         ("--grid --dimension 9 --summing-error -1", ["--summing-error is -1", "0 to 1"]),
         ("--grid --float --dimension 9", ["--grid", "--float"]),
-        ("--rounding nearest --dimension 9", ["--grid", "--rounding"]),
+        ("--rounding nearest --dimension 9", ["--summing-error is missing", "missing"]),
+        ("--float --summing-error 0 --dimension 9", ["--float", "--summing-error"]),
+        ("--float --rounding contributions --dimension 9", ["--float", "--rounding"]),
         ("--grid --rounding odd --dimension 9", ["odd", "dithered"]),
         (
             "--grid --rounding nearest --summing-error 0 --dimension 100000000000",

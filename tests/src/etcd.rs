@@ -124,6 +124,23 @@ impl Etcd {
         self.wait_healthy();
     }
 
+    /// Puts a cluster of one member back to what `etcdctl snapshot save` wrote.
+    pub fn restore(&mut self, snapshot: &Path) {
+        self.kill(0);
+        let data = self.folder.path().join("m0");
+        std::fs::remove_dir_all(&data).expect("its data");
+        let peer = format!("http://127.0.0.1:{}", self.members[0].peer);
+        let restored = Command::new("etcdctl")
+            .env("ETCDCTL_API", "3")
+            .args(["snapshot", "restore", "--name", "m0", "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("m0={peer}"), "--data-dir"])
+            .args([&data, snapshot])
+            .output()
+            .expect("etcdctl runs");
+        assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+        self.restart(0);
+    }
+
     fn spawn(&mut self, index: usize) {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let scheme = if self.security.is_some() { "https" } else { "http" };

@@ -5,6 +5,7 @@ pub mod certificates;
 pub mod collector;
 pub mod etcd;
 pub mod etcd_tls;
+mod grid_rows;
 mod http;
 pub mod json_schema;
 pub mod leaks;
@@ -30,6 +31,7 @@ use rustle::cluster::{ClusterOptions, LocalCluster};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+pub use grid_rows::{answer_of, integers, made_by_noise};
 pub use http::get;
 pub use oracle::{KEY, expected_in, expected_of, expected_of_job, ledger_id, record_in};
 pub use plans::{on_grid, plans, small_plan};
@@ -216,8 +218,17 @@ impl TestCluster {
 
 /// Returns one SHA-256 over all values of all rows.
 pub fn sha256(rows: &[Vec<f32>]) -> String {
+    sha256_of(rows.iter().flatten().map(|value| value.to_le_bytes()))
+}
+
+/// Returns one SHA-256 over all integers of all rows on a grid.
+pub fn sha256_of_integers(rows: &[Vec<i32>]) -> String {
+    sha256_of(rows.iter().flatten().map(|value| value.to_le_bytes()))
+}
+
+fn sha256_of(values: impl Iterator<Item = [u8; 4]>) -> String {
     let mut hash = Sha256::new();
-    rows.iter().flatten().for_each(|value| hash.update(value.to_le_bytes()));
+    values.for_each(|value| hash.update(value));
     hex::encode(hash.finalize())
 }
 

@@ -153,6 +153,14 @@ fn every_answer_conforms_to_its_schema() {
     let doctor = run(&["doctor"], Some(&url));
     assert_eq!(doctor.status.code(), Some(1));
     conforms(&mut checked, "doctor", &parsed(&doctor));
+    // Nothing has the ledger open any more.
+    let data = cluster.dir.path().join("coordinator").to_str().unwrap().to_owned();
+    let log = run(&["ledger", "log", "--data-dir", &data], None);
+    let lines = String::from_utf8(log.stdout).unwrap();
+    assert!(lines.lines().count() >= 3, "{lines}");
+    lines.lines().for_each(|line| {
+        conforms(&mut checked, "ledger-entry", &serde_json::from_str(line).unwrap());
+    });
     check_files(&mut checked, cluster.dir.path());
     assert_eq!(
         checked.into_iter().collect::<Vec<_>>(),

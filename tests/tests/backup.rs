@@ -66,3 +66,80 @@ fn the_ledger_is_never_its_own_backup() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(fs::read(&ledger).unwrap() == before);
 }
+
+/// Runs `rustle ledger` and returns its exit status and what it printed.
+fn ledger(words: &[&str]) -> (i32, String) {
+    let output = Command::new(program()).arg("ledger").args(words).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+}
+
+fn json(words: &[&str]) -> (i32, Value) {
+    let (status, said) = ledger(&[words, &["--format", "json"]].concat());
+    (status, serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error}: {said}")))
+}
+
+#[test]
+fn tools_read_a_ledger_that_nothing_has_open_and_find_what_differs() {
+    let mut cluster = start(1);
+    let name = job("kept");
+    cluster.create(&name, &plans()[0], 1024, 1).unwrap();
+    cluster.wait_ready(&name);
+    cluster.fetch(&name, 0..ROWS, 0..1024).unwrap();
+    let place = |name: &str| cluster.dir.path().join(name).to_str().unwrap().to_owned();
+    let [data, copy, export] = ["coordinator", "copy.redb", "chains.jsonl"].map(place);
+    // One in use is refused with what to do, and is copied.
+    let (status, said) = ledger(&["log", "--data-dir", &data]);
+    assert!(status == 1 && said.contains("rustle ledger backup"), "{said}");
+    assert_eq!(ledger(&["backup", "--data-dir", &data, "--out", &copy]).0, 0);
+    cluster.runtime.block_on(cluster.client.jobs().rewind(&name, 2, 0)).unwrap();
+    let head = cluster.runtime.block_on(cluster.client.jobs().head(&name)).unwrap();
+    cluster.cluster.kill_coordinator().unwrap();
+
+    let (status, log) = ledger(&["log", "--data-dir", &data, "--job", "kept", "--since", "1h"]);
+    assert!(status == 0 && log.contains("branch_opened") && log.contains("anyone"), "{log}");
+    assert!(log.lines().all(|line| line.chars().count() <= 80), "{log}");
+    assert!(!ledger(&["log", "--data-dir", &data, "--since", "0s"]).1.contains("created"));
+    let (status, said) = ledger(&["log", "--data-dir", &data, "--job", "other"]);
+    assert!(status == 2 && said.contains("it has: kept"), "{said}");
+
+    let known = format!("kept={}", hex::encode(&head.hash));
+    let (status, verified) = json(&["verify", "--data-dir", &data, "--head", &known]);
+    assert!(status == 0 && verified["verified"] == true, "{verified}");
+    assert!(verified["heads"].to_string().contains("kept="), "{verified}");
+    // The copy is older: it lacks that entry.
+    let (status, older) = json(&["verify", "--file", &copy, "--head", &known]);
+    assert!(status == 1 && older["reason"].as_str().unwrap().contains("no entry of the hash"), "{older}");
+    assert_eq!(json(&["verify", "--file", &copy]).0, 0);
+
+    assert_eq!(ledger(&["export", "--data-dir", &data, "--out", &export]).0, 0);
+    let (status, verified) = json(&["verify", "--from", &export, "--head", &known]);
+    assert!(status == 0 && verified["verified"] == true, "{verified}");
+    let lines = fs::read_to_string(&export).unwrap();
+    // What a log that was begun later has.
+    let late: String = lines.lines().skip(2).flat_map(|line| [line, "\n"]).collect();
+    fs::write(&export, late).unwrap();
+    let (status, found) = json(&["verify", "--from", &export]);
+    assert_eq!((status, &found["entry"]), (1, &Value::from(2)), "{found}");
+    let (status, found) = json(&["verify", "--from", &export, "--partial", "--head", &known]);
+    assert_eq!((status, &found["begun_late"][0]), (0, &"kept at entry 2".into()), "{found}");
+    let edited = lines.replacen(r#"\"from_row\":2"#, r#"\"from_row\":3"#, 1);
+    assert_ne!(edited, lines);
+    fs::write(&export, edited).unwrap();
+    let (status, found) = json(&["verify", "--from", &export]);
+    let opened = lines.lines().position(|line| line.contains("branch_opened")).unwrap();
+    assert_eq!((status, &found["entry"]), (1, &Value::from(opened)), "{found}");
+
+    let (status, compared) = json(&["diff", &data, &copy]);
+    assert_eq!((status, &compared["relation"]), (1, &"b_is_prefix".into()), "{compared}");
+    let entries = compared["chains"][0]["entries_b"].clone();
+    assert_eq!(compared["chains"][0]["first_difference"], entries, "{compared}");
+    assert_eq!(json(&["diff", &data, &data]).0, 0);
+    // An adopted copy parts from the original at its own branch.
+    assert_eq!(ledger(&["adopt", "--file", &copy]).0, 0);
+    let (status, compared) = json(&["diff", &data, &copy]);
+    assert_eq!((status, &compared["relation"]), (1, &"differs".into()), "{compared}");
+    assert_eq!(compared["chains"][0]["first_difference"], entries, "{compared}");
+    let (_, adopted) = ledger(&["log", "--file", &copy, "--format", "json"]);
+    assert!(adopted.lines().last().unwrap().contains(r#""by":"local""#), "{adopted}");
+}

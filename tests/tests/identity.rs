@@ -4,14 +4,14 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
 };
 
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use tempfile::TempDir;
-use tests::{KEY, TestCluster, assert_same_bits, expected_of, job, plans, program, start, start_with};
+use tests::{KEY, TestCluster, assert_same_bits, expected_of, flags, job, plans, program, start, start_with};
 
 const DIMENSION: u64 = 2_000;
 
@@ -98,6 +98,16 @@ fn a_lost_ledger_is_begun_on_request_alone_and_then_has_noise_of_its_own() {
     assert!(!ledger.exists(), "a refused start has begun a ledger");
 
     let init = ["ledger", "init", "--data-dir", data];
+    let error = refused(&init);
+    assert!(error.contains("ledger.redb.anchor-") && error.contains("of an earlier ledger"), "{error}");
+    fs::remove_file(anchor_in(Path::new(data))).unwrap();
+    let checkpoint = Path::new(data).join("checkpoints/same/1/manifest.json");
+    fs::create_dir_all(checkpoint.parent().unwrap()).unwrap();
+    fs::write(&checkpoint, "").unwrap();
+    let error = refused(&init);
+    assert!(error.contains("checkpoints/") && error.contains("of an earlier ledger"), "{error}");
+    assert!(!ledger.exists(), "a ledger was begun beside what an earlier one left");
+    fs::remove_dir_all(Path::new(data).join("checkpoints")).unwrap();
     assert!(run(&init).status.success());
     let begun = fs::read(&ledger).unwrap();
     assert!(refused(&init).contains("exists already"));
@@ -116,6 +126,12 @@ fn a_lost_ledger_is_begun_on_request_alone_and_then_has_noise_of_its_own() {
     assert_eq!(checked.kind(), "cursor_mismatch", "{checked}");
     let resumed = cluster.runtime.block_on(jobs.resume(&job, cursor, false)).unwrap_err();
     assert_eq!(resumed.kind(), "cursor_mismatch", "{resumed}");
+}
+
+/// Returns the anchor beside a coordinator's ledger.
+fn anchor_in(data: &Path) -> PathBuf {
+    let mut paths = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    paths.find(|path| path.to_string_lossy().contains("ledger.redb.anchor-")).expect("an anchor")
 }
 
 /// Copies the files and folders in `from`, as `cp -r` does.
@@ -176,6 +192,61 @@ fn a_copied_cluster_binds_nothing_until_it_is_adopted_and_then_has_noise_of_its_
     drop(cluster);
     let cluster = start_in(original.path());
     cluster.fetch(&job, 5..6, 0..DIMENSION).expect("the original continues");
+}
+
+#[test]
+fn a_store_elsewhere_finds_an_old_copy_that_was_put_back_with_its_anchor() {
+    let [folder, elsewhere] = [(), ()].map(|()| TempDir::new().unwrap());
+    let url = format!("file://{}/checkpoints", elsewhere.path().display());
+    let start = || {
+        start_with(1, |options| {
+            options.dir = folder.path().to_owned();
+            options.coordinator_flags.extend(flags(&["--checkpoint-url", &url]));
+        })
+    };
+    let job = job("same");
+    let cluster = start();
+    cluster.create(&job, &plans()[3], DIMENSION, 1).unwrap();
+    cluster.fetch(&job, 0..3, 0..DIMENSION).unwrap();
+    drop(cluster);
+    let data = folder.path().join("coordinator");
+    let saved = [data.join("ledger.redb"), anchor_in(&data)].map(|path| (fs::read(&path).unwrap(), path));
+    let cluster = start();
+    cluster.fetch(&job, 3..5, 0..DIMENSION).expect("a restart raises no alarm");
+    drop(cluster);
+    // In the same files, as `cp -r backup/. run/` and a restored snapshot of the volume do it.
+    for (bytes, path) in saved {
+        fs::write(path, bytes).unwrap();
+    }
+    let cluster = start();
+    let refused = cluster.fetch(&job, 3..5, 0..DIMENSION).unwrap_err();
+    assert!(refused.kind() == "ledger_copied" && refused.to_string().contains(&url), "{refused}");
+    let status = cluster.runtime.block_on(cluster.client.jobs().status()).unwrap();
+    assert!(status.contains(r#""kind":"ledger_copied""#), "{status}");
+}
+
+#[test]
+fn of_two_coordinators_on_two_copies_with_one_store_the_first_goes_on() {
+    let [first, second, elsewhere] = [(), (), ()].map(|()| TempDir::new().unwrap());
+    let url = format!("file://{}/checkpoints", elsewhere.path().display());
+    // Copied before it was ever taken up, so that neither its file nor an anchor beside it gives it away.
+    let ledgers = [&first, &second].map(|folder| folder.path().join("coordinator/ledger.redb"));
+    coordinator::init_ledger(ledgers[0].parent().unwrap()).unwrap();
+    fs::create_dir(ledgers[1].parent().unwrap()).unwrap();
+    fs::copy(&ledgers[0], &ledgers[1]).unwrap();
+    let start = |folder: &TempDir| {
+        start_with(1, |options| {
+            options.dir = folder.path().to_owned();
+            options.coordinator_flags.extend(flags(&["--checkpoint-url", &url]));
+        })
+    };
+    let job = job("same");
+    let cluster = start(&first);
+    cluster.create(&job, &plans()[3], DIMENSION, 1).unwrap();
+    let other = start(&second);
+    let refused = other.create(&job, &plans()[3], DIMENSION, 1).unwrap_err();
+    assert!(refused.kind() == "ledger_copied" && refused.to_string().contains(&url), "{refused}");
+    cluster.fetch(&job, 0..2, 0..DIMENSION).expect("the first continues");
 }
 
 #[test]

@@ -5,17 +5,13 @@
 use std::{
     fs,
     ops::Range,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 
 use client::FetchRequest;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, Result, RowRange, ServiceError, pb};
-use serde_json::Value;
-use tests::{KEY, TestCluster, job, on_grid, plans, program, start, start_with};
+use tests::{TestCluster, answer_of, integers, job, made_by_noise, on_grid, plans, start, start_with};
 use tokio_stream::StreamExt;
 
 const DIMENSION: u64 = 3_700;
@@ -39,47 +35,13 @@ fn fetch(cluster: &TestCluster, request: FetchRequest) -> Result<Vec<Vec<i32>>> 
     Ok(out.chunks(width).map(<[i32]>::to_vec).collect())
 }
 
-/// Runs the program and returns its answer.
-fn run(folder: &Path, words: &str) -> Value {
-    let words = words.split_whitespace().chain(["--format", "json"]);
-    let output = Command::new(program()).args(words.clone()).current_dir(folder).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{:?}: {said}", words.collect::<Vec<_>>());
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// Returns the rows of an .npy file of int32.
-fn read(path: &Path, width: usize) -> Vec<Vec<i32>> {
-    let bytes = fs::read(path).unwrap();
-    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    assert!(String::from_utf8_lossy(&bytes[..header]).contains("'<i4'"));
-    let values = bytes[header..].as_chunks::<4>().0.iter().map(|value| i32::from_le_bytes(*value));
-    values.collect::<Vec<_>>().chunks(width).map(<[i32]>::to_vec).collect()
-}
-
-/// The flags that name a job's noise to `rustle noise` and `rustle verify`, whose files are written to the folder.
-fn named(cluster: &TestCluster, job: &JobId, plan: &Plan) -> String {
-    let folder = cluster.dir.path();
-    let key = folder.join("made.key");
-    if !key.exists() {
-        fs::write(&key, KEY).unwrap();
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-    }
-    fs::write(folder.join(format!("{job}.toml")), plan.to_toml_string().unwrap()).unwrap();
-    format!("--plan {job}.toml --key-file made.key --noise-id {}", cluster.noise_id(job))
-}
-
 /// Checks rows that were served against those that `rustle noise` makes.
 #[track_caller]
 fn assert_made(cluster: &TestCluster, job: &JobId, plan: &Plan, request: FetchRequest) {
     let RowRange { start, end } = request.rows;
     let CoordinateRange { start: from, end: to } = request.range;
     let got = fetch(cluster, request).unwrap();
-    let noise_id = named(cluster, job, plan);
-    let folder = cluster.dir.path();
-    let made = format!("noise {noise_id} --steps {start}..{end} --range {from}..{to} --out made.npy");
-    assert_eq!(run(folder, &made)["element"], "int32");
-    let made = read(&folder.join("made.npy"), (to - from) as usize);
+    let made = made_by_noise(cluster.dir.path(), &cluster.noise_id(job), plan, start..end, from..to);
     assert!(got == made, "rows {start}..{end} of {job}, coordinates {from}..{to}, are others");
 }
 
@@ -126,11 +88,13 @@ fn what_is_fetched_by_the_program_is_int32_and_verified() {
     let folder = cluster.dir.path();
     let at = format!("--coordinator {} --job files", cluster.cluster.url());
     let fetched =
-        run(folder, &format!("fetch {at} --commitment a --steps 3..6 --range 100..3700 --out got.npy"));
+        answer_of(folder, &format!("fetch {at} --commitment a --steps 3..6 --range 100..3700 --out got.npy"));
     assert_eq!((&fetched["element"], &fetched["rows"]), (&"int32".into(), &3.into()));
-    assert_eq!(read(&folder.join("got.npy"), 3_600).len(), 3);
-    let noise_id = named(&cluster, &name, &plan);
-    let verified = run(folder, &format!("verify {noise_id} --step 5 --range 100..3700 --row 2 got.npy"));
+    let noise_id = cluster.noise_id(&name);
+    let made = made_by_noise(folder, &noise_id, &plan, 3..6, 100..3_700);
+    assert_eq!(integers(&folder.join("got.npy"), 3_600), made);
+    let named = format!("--plan made.toml --key-file made.key --noise-id {noise_id}");
+    let verified = answer_of(folder, &format!("verify {named} --step 5 --range 100..3700 --row 2 got.npy"));
     assert_eq!(verified["equal"], true);
 }
 

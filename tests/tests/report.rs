@@ -72,3 +72,64 @@ fn a_job_is_stated_all_its_life() {
     assert_eq!(after["released"]["rows"], json!(3));
     assert!(after["without_sampling"]["rho"].is_number());
 }
+
+/// One ε, computed here from the branches, in every place that states one.
+#[test]
+fn every_place_states_the_same_epsilon_also_after_rewinds() {
+    let cluster = start(1);
+    let name = job("one");
+    let plan = &plans()[3];
+    cluster.create(&name, plan, DIMENSION, 1).unwrap();
+    cluster.fetch(&name, 0..7, 0..8).unwrap();
+    let runtime = &cluster.runtime;
+    let client = &cluster.client;
+    for (branch, from_row, rows) in [(1, 2, 2..5), (2, 4, 4..6)] {
+        runtime.block_on(client.jobs().rewind(&name, from_row, branch - 1)).unwrap();
+        let texts = rows.clone().map(|row| format!("branch {branch}, step {row}")).collect();
+        let patience = std::time::Duration::from_secs(30);
+        cluster.fetch_on(client, branch, &name, rows, 0..8, texts, patience).unwrap();
+    }
+    // The squares of what each branch left behind add up, and to those of what is kept.
+    let squared = |rows| plan.accounted_sensitivity_of(rows).unwrap().value.powi(2);
+    let left = squared(2..7) + squared(4..5);
+    let epsilon = |kept: f64| {
+        let sensitivity = accounting::Sensitivity { value: (kept + left).sqrt(), exact: false };
+        Report::at_delta(sensitivity, plan.noise_multiplier(), 1e-6).unwrap().epsilon
+    };
+    let planned = epsilon(squared(0..plan.iterations()));
+    let spent = epsilon(squared(0..6));
+    assert!(spent < planned);
+
+    let status: Value = serde_json::from_str(&runtime.block_on(client.jobs().status()).unwrap()).unwrap();
+    let answer: Value =
+        serde_json::from_str(&runtime.block_on(client.jobs().report(&name, 1e-6)).unwrap()).unwrap();
+    let output = report(&cluster, "--job one --delta 1e-6 --format json");
+    let statement: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let page = tests::get(cluster.cluster.coordinator().unwrap().metrics(), "/metrics");
+    let metric = |figure: &str| -> f64 {
+        let series = format!("rustle_job_privacy_{figure}_epsilon{{training_job=\"one\"}} ");
+        page.lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
+    };
+    let job = &status["jobs"][0];
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    for (place, stated, expected) in [
+        ("GetReport", number(&answer["epsilon"]), planned),
+        ("rustle report", number(&statement["guarantees"][0]["epsilon"]), planned),
+        ("status", number(&job["epsilon_planned"]), planned),
+        ("status, privacy", number(&job["privacy"]["epsilon_planned"]), planned),
+        ("metrics", metric("planned"), planned),
+        ("rustle report, so far", number(&statement["released"]["guarantees"][0]["epsilon"]), spent),
+        ("status, so far", number(&job["epsilon"]), spent),
+        ("status, privacy so far", number(&job["privacy"]["epsilon_spent"]), spent),
+        ("metrics, so far", metric("spent"), spent),
+    ] {
+        assert!((stated / expected - 1.0).abs() < 1e-9, "{place} states {stated}, and it is {expected}");
+    }
+    // Each place says who went back.
+    for openings in [&answer["openings"], &statement["job"]["openings"]] {
+        let kinds: Vec<_> = openings.as_array().unwrap().iter().map(|opening| &opening["event"]).collect();
+        assert_eq!(kinds, ["created", "branch_opened", "branch_opened"], "{openings}");
+        assert_eq!(openings[2]["branch"], json!(2));
+        assert!(openings[2]["by"].as_str().unwrap().starts_with("anyone"), "{openings}");
+    }
+}

@@ -26,7 +26,10 @@ impl Composition {
     pub(super) fn chernoff_ln_delta(&self, epsilon: f64) -> f64 {
         let cumulants = self.bounding(LN_SMALLEST_TAIL);
         let Saddle { theta, moments } = CumulantSum { parts: &cumulants }.for_epsilon(epsilon, MAX_STEEPNESS);
-        ln_sum(moments.value - theta * epsilon, self.infinite().ln())
+        // K and θε are nearly equal where θ is large; and the mass above the quadrature is at most a tail of each round.
+        let rounding = 8.0 * f64::EPSILON * theta * epsilon.abs();
+        let unseen = self.infinite() + self.rounds() * LN_SMALLEST_TAIL.exp();
+        ln_sum(moments.value - theta * epsilon + rounding, unseen.ln())
     }
 
     fn bounding(&self, ln_tail: f64) -> Vec<(Cumulant, u64)> {

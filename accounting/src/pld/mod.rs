@@ -181,6 +181,8 @@ impl Composition {
                 break;
             }
         }
+        // Where ε is beyond the losses that f64 has masses of, their grid says nothing.
+        found.value = found.value.min(self.chernoff_ln_delta(epsilon).exp());
         if found.value < self.delta_of_one_test(epsilon) {
             let setting =
                 format!("epsilon = {epsilon}: the grid's {} is below what one test shows", found.value);

@@ -60,6 +60,10 @@ impl Pinned {
             ("--lease-ttl", format!("{}ms", 4 * milliseconds)),
             // Simulated workers have no state to write.
             ("--checkpoint-url", "none".to_owned()),
+            // It measures the ledger, not the quotas.
+            ("--max-job-rows", "1000000000000".to_owned()),
+            ("--max-job-bytes", "1024TiB".to_owned()),
+            ("--max-caller-bytes-per-day", "1024TiB".to_owned()),
         ];
         let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
         let flags = std::iter::once("coordinator".to_owned()).chain(flags).collect();

@@ -43,6 +43,12 @@ impl Coordinator {
     /// the end of the process may interrupt it.
     pub async fn write_in_turn(&self, _turn: OwnedMutexGuard<()>, job: &JobId) -> Result<pb::Checkpoint> {
         let began = Instant::now();
+        if self.awaits_anchor() {
+            let what =
+                "the ledger's anchor in the checkpoint store, which this coordinator has not taken up yet"
+                    .to_owned();
+            return Err(ServiceError::Unavailable { what });
+        }
         let Some(store) = self.checkpoint_store() else {
             return Err(ServiceError::JobState {
                 job: job.to_string(),

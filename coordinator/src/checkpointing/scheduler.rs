@@ -28,7 +28,7 @@ impl Coordinator {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            () = self.delete_all_unlisted() => {}
+            () = self.begin_checkpointing() => {}
         }
         let schedule = self.settings().checkpoint_schedule;
         let every = match schedule {
@@ -56,6 +56,14 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// Deletes what earlier coordinators left half-written, once no other one can hold the ledger.
+    async fn begin_checkpointing(&self) {
+        while self.awaits_anchor() {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        self.delete_all_unlisted().await;
     }
 
     /// Writes one checkpoint. A failure is logged and counted where it happens.

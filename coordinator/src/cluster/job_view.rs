@@ -29,6 +29,10 @@ pub struct JobView {
     pub summary: Option<PlanSummary>,
     /// The rows that the ledger has bound on the current branch.
     pub bound: BindingSummary,
+    /// What was assumed and what is in no account since the ledger was adopted; `None` where it was not while it had the job.
+    pub adopted: Option<String>,
+    /// The rows that the ledger has bound on all branches together.
+    pub rows_ever_bound: u64,
     /// Bindings that were refused since this process started.
     pub refused: RefusedBindings,
     /// Checkpoints that workers may restore from, newest first.
@@ -101,6 +105,8 @@ impl JobView {
             hints: Vec::new(),
             summary: summary.into(),
             bound: BindingSummary::default(),
+            adopted: None,
+            rows_ever_bound: 0,
             refused: RefusedBindings::default(),
             checkpoints: Vec::new(),
             last_checkpoint: None,
@@ -160,6 +166,7 @@ impl JobView {
 
     /// Counts rows that the ledger has just bound. Calls may come in any order.
     pub fn rows_were_bound(&mut self, branch: u64, end: u64, newly: u64) {
+        self.rows_ever_bound += newly;
         if branch == self.record.branch {
             self.bound.rows_bound += newly;
             self.bound.next_row = self.bound.next_row.max(end);

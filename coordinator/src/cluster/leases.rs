@@ -1,13 +1,13 @@
 //! The changes that a heartbeat makes, and the leases that its reply grants.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ledger::ShardRecord;
 use proto::model::LeaseGrant;
-use proto::{Incarnation, Nonce, ServiceError, WorkerId};
+use proto::{Incarnation, JobId, Nonce, ServiceError, WorkerId};
 use release::grants::Lease;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::cooldowns::CooldownReason;
 use super::{Cluster, JobView, LeaseReport, ReportedState, SupersededLease};
@@ -29,12 +29,16 @@ impl Cluster {
         let mut is_work = false;
         let mut made_ready = BTreeSet::new();
         let mut failed = BTreeSet::new();
+        let mut ready_shards: BTreeMap<JobId, usize> = BTreeMap::new();
         for (job, index) in held {
             let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
             let record = &view.shards[index].record;
             let report = by_lease.get(&(&job, record.shard, record.epoch)).copied();
             match apply_report(view, index, incarnation, report, proved.contains(&job)) {
-                Verdict::MadeReady => drop(made_ready.insert(job)),
+                Verdict::MadeReady => {
+                    *ready_shards.entry(job.clone()).or_default() += 1;
+                    made_ready.insert(job);
+                }
                 Verdict::Unchanged => {}
                 Verdict::Unclaimed => is_work = true,
                 Verdict::Refused(reason, error) => {
@@ -47,6 +51,8 @@ impl Cluster {
                 }
             }
         }
+        // One line for each job: a rewind makes each of its shards ready again.
+        ready_shards.iter().for_each(|(job, shards)| info!(%job, %worker, shards, "shards ready"));
         // A shard that the worker made ready does not outweigh one that it failed at.
         made_ready.difference(&failed).for_each(|job| cooldowns.clear(job, worker));
         is_work
@@ -143,7 +149,7 @@ fn apply_report(
             if was_ready {
                 return Verdict::Unchanged;
             }
-            info!(job = %record.job, shard = report.shard, epoch = report.epoch, next_row = report.next_row,
+            debug!(job = %record.job, shard = report.shard, epoch = report.epoch, next_row = report.next_row,
                 "shard ready");
             Verdict::MadeReady
         }

@@ -179,6 +179,19 @@ impl Cluster {
         (wait > Duration::ZERO).then_some(wait)
     }
 
+    /// Returns a worker that [`grace_left`](Self::grace_left) waits for, if one is known by name.
+    pub fn waited_for(&self, job: &JobId, now: Instant) -> Option<WorkerId> {
+        let is_reporting = |worker: &&WorkerId| self.members.live(worker, now).is_some();
+        let mut owners = self.job(job).into_iter().flat_map(|view| &view.shards);
+        let absent = || {
+            let owner = owners.find_map(|shard| {
+                shard.record.owner.as_ref().filter(|owner| self.members.awaited_until(owner).is_some())
+            });
+            owner.or_else(|| self.members.awaited().next())
+        };
+        self.long_reports.waited_for(now).find(is_reporting).or_else(absent).cloned()
+    }
+
     /// Returns the watermarks that the ledger must be compared with before anything is bound, with who reported them.
     pub fn watermarks_to_check(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
         self.watermarks.of_job(job)

@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
-use node::auth::{Access, Refusal};
+use node::auth::{Access, CallerRole, ClientKey, Refusal};
 use proto::{CoordinateRange, PROTOCOL_HEADER, check_protocol, pb};
 use tonic::{Request, Status};
 
 use super::{error_to_status, refusal_to_status};
+use crate::quotas::Requester;
 
 /// A request that names a job or a worker.
 pub trait NamedRequest {
@@ -28,6 +29,15 @@ pub fn authorize<M: NamedRequest>(request: Request<M>) -> Result<M, Status> {
         admitted.check_range(message.name(), &coordinates).map_err(refusal_to_status)?;
     }
     Ok(message)
+}
+
+/// Returns who makes the request, as quotas count it.
+pub fn requester_of<M>(request: &Request<M>) -> Requester {
+    let extensions = request.extensions();
+    Requester {
+        client: extensions.get::<ClientKey>().cloned(),
+        is_operator: extensions.get::<Access>().is_some_and(|access| access.has_role(CallerRole::Operator)),
+    }
 }
 
 /// Returns a binding and the coordinates that its grant will be valid for; `None` means all. Fails if the caller may

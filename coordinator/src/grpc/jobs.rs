@@ -9,14 +9,23 @@ use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
 
-use super::authorize::{authorize, caller_and_message};
+use super::authorize::{authorize, caller_and_message, requester_of};
 use super::{answer, error_to_status, refusal_to_status, run_detached};
 use crate::coordinator::Coordinator;
+use crate::quotas::{Rate, Requester};
 
 /// Bytes that an entry takes in memory besides its event.
 const ENTRY_OVERHEAD: u64 = 256;
 
 pub struct JobsService(pub Arc<Coordinator>);
+
+impl JobsService {
+    /// Takes one of the rate that a request about the job counts for.
+    fn take(&self, requester: &Requester, job: String, rate: Rate) -> Result<JobId, Status> {
+        let job = named(job).and_then(|job| self.0.take_quota(requester, &job, rate).map(|()| job));
+        job.map_err(error_to_status)
+    }
+}
 
 fn named(job: String) -> Result<JobId> {
     JobId::new(job).map_err(ServiceError::from)
@@ -45,8 +54,9 @@ impl Jobs for JobsService {
 
     async fn finish_job(&self, request: Request<pb::FinishJobRequest>) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
-        let job = authorize(request)?.job;
-        run_detached(async move { coordinator.finish_job(named(job)?).await }).await
+        let requester = requester_of(&request);
+        let job = self.take(&requester, authorize(request)?.job, Rate::LogLines)?;
+        run_detached(async move { coordinator.finish_job(job).await }).await
     }
 
     async fn destroy_job(
@@ -63,18 +73,21 @@ impl Jobs for JobsService {
         request: Request<pb::ReshardJobRequest>,
     ) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
-        let request = authorize(request)?;
-        let pb::ReshardJobRequest { job, shards } = request;
-        run_detached(async move { coordinator.reshard_job(named(job)?, shards).await }).await
+        let requester = requester_of(&request);
+        let pb::ReshardJobRequest { job, shards } = authorize(request)?;
+        let job = self.take(&requester, job, Rate::Checkpoints)?;
+        run_detached(async move { coordinator.reshard_job(job, shards).await }).await
     }
 
     async fn set_placement_hints(
         &self,
         request: Request<pb::SetPlacementHintsRequest>,
     ) -> Result<Response<pb::Job>, Status> {
+        let requester = requester_of(&request);
         let pb::SetPlacementHintsRequest { job, hints } = authorize(request)?;
         let hints: Result<Vec<_>> = hints.into_iter().map(PlacementHint::try_from).collect();
-        answer(named(job).and_then(|job| self.0.set_placement_hints(&job, hints?)))
+        let job = self.take(&requester, job, Rate::Placements)?;
+        answer(hints.and_then(|hints| self.0.set_placement_hints(&job, hints)))
     }
 
     async fn checkpoint_job(
@@ -82,8 +95,8 @@ impl Jobs for JobsService {
         request: Request<pb::CheckpointJobRequest>,
     ) -> Result<Response<pb::Checkpoint>, Status> {
         let coordinator = self.0.clone();
-        let job = authorize(request)?.job;
-        let job = named(job).map_err(error_to_status)?;
+        let requester = requester_of(&request);
+        let job = self.take(&requester, authorize(request)?.job, Rate::Checkpoints)?;
         // A caller that leaves while another checkpoint is written has requested none.
         let turn = coordinator.turn_to_checkpoint(&job).await.map_err(error_to_status)?;
         run_detached(async move { coordinator.write_in_turn(turn, &job).await }).await
@@ -94,7 +107,9 @@ impl Jobs for JobsService {
         request: Request<pb::OpenBranchRequest>,
     ) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
+        let requester = requester_of(&request);
         let request = authorize(request)?;
+        self.take(&requester, request.job.clone(), Rate::Branches)?;
         run_detached(async move { coordinator.open_branch(request.try_into()?).await }).await
     }
 
@@ -143,9 +158,11 @@ impl Jobs for JobsService {
         request: Request<pb::ResumeJobRequest>,
     ) -> Result<Response<pb::Resumed>, Status> {
         let coordinator = self.0.clone();
-        let request = authorize(request)?;
-        let pb::ResumeJobRequest { job, cursor, replay } = request;
-        run_detached(async move { coordinator.resume(named(job)?, &cursor, replay).await }).await
+        let requester = requester_of(&request);
+        let pb::ResumeJobRequest { job, cursor, replay } = authorize(request)?;
+        // It may open a branch.
+        let job = self.take(&requester, job, Rate::Branches)?;
+        run_detached(async move { coordinator.resume(job, &cursor, replay).await }).await
     }
 
     async fn get_status(

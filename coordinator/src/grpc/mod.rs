@@ -2,6 +2,7 @@
 
 mod authorize;
 mod budgets;
+mod granted;
 mod jobs;
 mod noise;
 mod server;
@@ -11,7 +12,7 @@ mod workers;
 
 use metrics::counter;
 use node::admission::{ErrorMapping, in_flight};
-use node::auth::Refusal;
+use node::auth::{Refusal, carry_caller};
 use node::net::leader_channel::LEADER_HEADER;
 use node::telemetry::trace_context::carry;
 use proto::{Result, ServiceError};
@@ -40,7 +41,7 @@ async fn run_detached<T: Send + 'static>(
         let _held = held;
         change.await
     };
-    let ended = tokio::spawn(carry(whole)).await;
+    let ended = tokio::spawn(carry(carry_caller(whole))).await;
     answer(ended.unwrap_or_else(|panicked| Err(ServiceError::internal(panicked))))
 }
 

@@ -9,7 +9,7 @@ use proto::{JobId, Result};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
-use super::authorize::{authorize, authorize_bind};
+use super::authorize::{authorize, authorize_bind, requester_of};
 use super::{answer, error_to_status};
 use crate::coordinator::Coordinator;
 
@@ -26,16 +26,19 @@ impl Noise for NoiseService {
     }
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
+        let requester = requester_of(&request);
         let (request, extent) = authorize_bind(request)?;
-        let released = async { self.0.bind_detached(Bind { extent, ..request.try_into()? }).await }.await;
+        let bind = async { self.0.bind_detached(Bind { extent, ..request.try_into()? }, requester).await };
+        let released = bind.await;
         answer(released.map(|released| pb::BindResponse { grant: released.grant().to_bytes() }))
     }
 
     type FetchStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;
 
     async fn fetch(&self, request: Request<pb::FetchRequest>) -> Result<Response<Self::FetchStream>, Status> {
+        let requester = requester_of(&request);
         let request = authorize(request)?;
-        let chunks = async { self.0.fetch(request.try_into()?).await }.await;
+        let chunks = async { self.0.fetch(request.try_into()?, requester).await }.await;
         answer(
             chunks.map(|chunks| {
                 Box::pin(chunks.map(|chunk| chunk.map_err(error_to_status))) as Self::FetchStream

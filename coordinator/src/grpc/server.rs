@@ -16,7 +16,7 @@ use proto::pb::{
     noise_server::{self, NoiseServer},
     workers_server::{self, WorkersServer},
 };
-use proto::{DESCRIPTORS, MAX_MESSAGE_BYTES};
+use proto::{DESCRIPTORS, MAX_GRANTS_BYTES, MAX_MESSAGE_BYTES};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
@@ -73,7 +73,7 @@ where
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let workers = WorkersServer::new(WorkersService(coordinator))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        .max_encoding_message_size(MAX_GRANTS_BYTES);
 
     let closing = shutdown.clone();
     let until_closing = async move {

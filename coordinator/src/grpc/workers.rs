@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use proto::model::WorkerRecord;
+use proto::model::{GrantedLeases, WorkerRecord};
 use proto::pb::{self, workers_server::Workers};
-use proto::{Incarnation, JobId, KeyProof, Result, ServiceError, WorkerId};
+use proto::{Incarnation, JobId, KeyProof, MAX_GRANTS_BYTES, Result, ServiceError, WorkerId};
 use tonic::{Request, Response, Status};
+use tracing::error;
 
 use super::answer;
 use super::authorize::{authorize, caller_and_message};
+use super::granted::GrantMessages;
 use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
-use crate::service::Heartbeat;
+use crate::service::{Heartbeat, HeartbeatReply};
+
+/// Room for what an answer to a heartbeat holds besides grants.
+const OTHER_BYTES: usize = 1 << 10;
 
 pub struct WorkersService(pub Arc<Coordinator>);
 
@@ -36,12 +41,21 @@ impl WorkersService {
         let record = record?;
         let reply = self.0.heartbeat(&worker, incarnation, &heartbeat)?;
         self.0.accept_record(&worker, &record);
+        let HeartbeatReply { leases, standbys, is_draining, may_leave } = reply;
+        let granted = GrantedLeases { leases, standbys };
+        let messages = GrantMessages::within(MAX_GRANTS_BYTES - OTHER_BYTES, granted);
+        for (job, bytes) in &messages.left_out {
+            if self.0.answer_limits().oversized.is_due(job) {
+                error!(job, bytes, %worker, "the grants of this job are too large for one answer to this worker, which serves \
+                    none of its shards: have fewer shards, or more workers");
+            }
+        }
         Ok(pb::HeartbeatResponse {
             coordinator_epoch: self.0.epoch(),
-            grants: reply.leases.into_iter().map(Into::into).collect(),
-            standbys: reply.standbys.into_iter().map(Into::into).collect(),
-            draining: reply.is_draining,
-            may_leave: reply.may_leave,
+            grants: messages.leases,
+            standbys: messages.standbys,
+            draining: is_draining,
+            may_leave,
             coordinator_key: self.0.release_authority().public_key().as_bytes().to_vec(),
             coordinator_ms: self.0.release_authority().now_ms(),
         })

@@ -1,6 +1,7 @@
 //! Whether the cluster is healthy: what is wrong, since when, and what to do next. `/status`, the status page, the metrics
 //! and `rustle status` all show it from here.
 
+mod audit;
 mod monitor;
 mod problem;
 mod problems;
@@ -8,9 +9,10 @@ mod problems;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+pub use audit::problem_of_audit_log;
 pub use monitor::{Conditions, HealthMonitor};
 pub use problem::{Problem, Severity, wall_time};
-pub use problems::{problems_of_cluster, problems_of_machine};
+pub use problems::{not_renewed, problems_of_cluster, problems_of_machine};
 
 /// Returns whether no problem is critical.
 pub fn is_healthy(problems: &[Problem]) -> bool {

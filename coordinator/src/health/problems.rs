@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use ledger::JobState;
+use ledger::{AnchorTrouble, JobState};
 use node::config::units::show_bytes;
 use node::process::disk::DiskSpace;
 use node::process::timestamp::rfc3339;
@@ -47,8 +47,8 @@ pub fn problems_of_cluster(cluster: &Cluster, now: Instant) -> Vec<Problem> {
 }
 
 fn copied(cluster: &Cluster) -> Option<Problem> {
-    let next_step = "stop this coordinator; go on with the original ledger, or adopt this one: rustle ledger adopt --data-dir DIR \
-                     (docs/operations.md, Disaster)";
+    let next_step = "stop this coordinator; go on with the original ledger, or adopt this one where it is a file: rustle ledger \
+                     adopt --data-dir DIR (docs/operations.md, Disaster); in etcd bring a newer snapshot back";
     let what = cluster.copied.as_ref()?.to_string();
     Some(Problem::new(Severity::Critical, "ledger_copied", what, next_step))
 }
@@ -153,6 +153,17 @@ fn absent(now: Instant, worker: &WorkerId, absence: &Absence) -> Option<Problem>
     };
     let what = format!("{worker} {}", absence.cause);
     Some(Problem::new(Severity::Warning, kind, what, next_step).about(worker).began(absence.since))
+}
+
+/// Returns the problem of an anchor that is not renewed.
+pub fn not_renewed(trouble: &AnchorTrouble) -> Problem {
+    let AnchorTrouble { store, reason, is_leased } = trouble;
+    let severity = if *is_leased { Severity::Warning } else { Severity::Critical };
+    let effect = if *is_leased { "soon nothing is bound" } else { "nothing is bound" };
+    let what = format!("the ledger's anchor in {store} is not renewed, and {effect}: {reason}");
+    let next_step = "make the checkpoint store reachable and writable for the coordinator; or restart it with another \
+                     --checkpoint-url, or none, once you know that no copy of this ledger runs";
+    Problem::new(severity, "anchor_not_renewed", what, next_step)
 }
 
 /// Returns the problems of this machine: its certificate and its disk.

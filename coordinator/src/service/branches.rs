@@ -21,8 +21,9 @@ impl Coordinator {
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let job = request.job.clone();
         // A branch opened on an outdated ledger would hide rows of the branch before that this ledger does not know.
-        self.wait_out_grace_period(&job).await;
+        self.wait_out_grace_period(&job).await?;
         let _change = self.lock_changes().await;
+        self.check_branch_quota(&job, request.expected_branch)?;
         self.check_not_contradicted(&job).await?;
         self.check_charge_known(&job).await?;
         let marks = self.cluster().watermarks_to_check(&job);

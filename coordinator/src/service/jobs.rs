@@ -94,7 +94,7 @@ impl Coordinator {
         if self.cluster().job(job).is_ok() {
             return Ok(());
         }
-        self.wait_out_grace_period(job).await;
+        self.wait_out_grace_period(job).await?;
         self.check_charges_known().await
     }
 

@@ -4,11 +4,10 @@ mod branches;
 mod budgets;
 mod jobs;
 mod noise;
+mod quotas;
 mod reshard;
 mod shards;
 mod watermarks;
 mod workers;
 
-pub use workers::Heartbeat;
-#[cfg(test)]
-pub use workers::HeartbeatReply;
+pub use workers::{Heartbeat, HeartbeatReply};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use client::{Route, Routing};
 use metrics::{counter, histogram};
 use node::admission::in_flight;
+use node::auth::carry_caller;
 use node::process::runtime::spawn;
 use proto::model::Bind;
 use proto::{CoordinateRange, JobId, ReleasedRows, Result, ServiceError};
@@ -15,6 +16,7 @@ use tracing::Instrument;
 use crate::cluster::{Cluster, JobView, ShardView, SupersededLease, for_release};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{BIND_SECONDS, BINDINGS_REFUSED, ROWS_BOUND};
+use crate::quotas::Requester;
 
 impl Coordinator {
     /// Returns where each shard of the job is served. Fails for a destroyed job.
@@ -28,10 +30,10 @@ impl Coordinator {
     }
 
     /// Binds rows to commitments and returns them with their grant. The binding is durable when this returns.
-    pub async fn bind(&self, bind: Bind) -> Result<ReleasedRows> {
+    pub async fn bind(&self, bind: Bind, requester: &Requester) -> Result<ReleasedRows> {
         let began = Instant::now();
         let job = bind.job.clone();
-        let bound = self.try_to_bind(bind).await;
+        let bound = self.try_to_bind(bind, requester).await;
         match &bound {
             Ok(_) => histogram!(BIND_SECONDS).record(began.elapsed()),
             Err(error) => {
@@ -43,25 +45,26 @@ impl Coordinator {
     }
 
     /// Binds in a task of its own, so that a binding is counted even if its caller disconnects.
-    pub async fn bind_detached(self: &Arc<Self>, bind: Bind) -> Result<ReleasedRows> {
-        self.wait_out_grace_period(&bind.job).await;
+    pub async fn bind_detached(self: &Arc<Self>, bind: Bind, requester: Requester) -> Result<ReleasedRows> {
+        self.wait_out_grace_period(&bind.job).await?;
         let coordinator = self.clone();
         let call = in_flight();
         let bound = async move {
             let _call = call;
-            coordinator.bind(bind).await
+            coordinator.bind(bind, &requester).await
         };
-        spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
+        spawn(carry_caller(bound).in_current_span()).await.map_err(ServiceError::internal)?
     }
 
-    async fn try_to_bind(&self, bind: Bind) -> Result<ReleasedRows> {
+    async fn try_to_bind(&self, bind: Bind, requester: &Requester) -> Result<ReleasedRows> {
         ReleaseAuthority::check(&bind)?;
         let job = bind.job.clone();
         let branch = bind.branch;
         let rows = bind.rows;
         let release_authority = self.release_authority().clone();
-        self.wait_out_grace_period(&job).await;
+        self.wait_out_grace_period(&job).await?;
         self.check_not_contradicted(&job).await?;
+        let mut permit = self.admit_rows(requester, &bind).await?;
         let nonce = self.cluster().job(&job)?.record.nonce;
         let marks = self.cluster().watermarks_to_check(&job);
         let to_check = for_release(&marks);
@@ -69,10 +72,12 @@ impl Coordinator {
             .with_ledger(move |ledger| release_authority.release(ledger, bind, &nonce, &to_check))
             .await
             .inspect_err(|error| self.stop_if_behind(&job, error))?;
+        permit.bound(released.newly);
         counter!(ROWS_BOUND).increment(released.newly);
         let mut cluster = self.cluster();
         cluster.confirm_watermarks(&marks);
         cluster.rows_were_bound(&job, branch, rows.end, released.newly);
+        drop(cluster);
         Ok(released.rows)
     }
 }

@@ -18,6 +18,9 @@ use crate::metric_definitions::JOBS_CONTRADICTED;
 /// The longest time between two looks, in a grace period, at which owners have come back.
 const GRACE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The longest time that one request waits for what workers have on record: less than its answer may take.
+const LONGEST_GRACE_WAIT: Duration = Duration::from_secs(20);
+
 impl Coordinator {
     /// Takes in what a worker's heartbeat says of its record.
     pub fn accept_record(&self, worker: &WorkerId, record: &WorkerRecord) {
@@ -49,11 +52,25 @@ impl Coordinator {
         }
     }
 
-    /// Waits until every live worker has reported what it released, or has had the time to.
-    pub async fn wait_out_grace_period(&self, job: &JobId) {
+    /// Waits until every live worker has reported what it released, or has had the time to. Fails after
+    /// [`LONGEST_GRACE_WAIT`], and names a worker that is still waited for.
+    pub async fn wait_out_grace_period(&self, job: &JobId) -> Result<()> {
+        let began = Instant::now();
         loop {
             let wait = self.cluster().grace_left(job, Instant::now());
-            let Some(wait) = wait else { return };
+            let Some(wait) = wait else { return Ok(()) };
+            if began.elapsed() >= LONGEST_GRACE_WAIT {
+                let witness = self.cluster().waited_for(job, Instant::now());
+                let witness = witness.map_or_else(
+                    || "workers that have not come back".to_owned(),
+                    |it| format!("worker {it}"),
+                );
+                let what = format!(
+                    "what {witness} released before (job {job} has waited {LONGEST_GRACE_WAIT:?} for its record, and nothing \
+                     was written; ask again)"
+                );
+                return Err(ServiceError::Unavailable { what });
+            }
             // An owner may come back earlier.
             sleep(wait.min(GRACE_POLL_INTERVAL)).await;
         }

@@ -83,7 +83,9 @@ pub fn epsilon(job: &Value) -> String {
     let shown = |value: Option<f64>| value.map_or("–".to_owned(), super::format::rounded_up);
     let spent = value("epsilon");
     let planned = value("epsilon_planned");
-    let words = format!("{} of {}", shown(spent), shown(planned));
+    let adopted =
+        if job["adopted"].is_string() { ", with rows that another copy may have released" } else { "" };
+    let words = format!("{} of {}{adopted}", shown(spent), shown(planned));
     let delta = job["delta"].as_f64().filter(|_| planned.is_some());
     let delta = delta.map_or(String::new(), |delta| format!(" <span class=\"quiet\">δ {delta:e}</span>"));
     let bar = match (spent, planned) {

@@ -53,7 +53,7 @@ async fn jobs_share_the_budget_of_their_data_set() {
     assert!(shortfall.fits.parse::<f64>().unwrap() > 5.0, "{refused}");
     assert_eq!(coordinator.list_jobs().len(), 2);
 
-    coordinator.bind(bind(0..3, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..3, "x")).await.unwrap();
     coordinator.finish_job(job()).await.unwrap();
     coordinator.destroy_job(JobId::new("other").unwrap()).await.unwrap();
     let shown = coordinator.data_set(mails()).await.unwrap();
@@ -78,11 +78,11 @@ async fn a_rewind_beyond_the_budget_is_refused_and_the_job_goes_on() {
     let coordinator = open(&folder);
     with_data_set(&coordinator, of_jobs(1.0) + 0.01).await;
     coordinator.create_job(charged("job")).await.unwrap();
-    coordinator.bind(bind(0..3, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..3, "x")).await.unwrap();
     let back = OpenBranch { job: job(), from_row: 1, expected_branch: 0, parent: None };
     let refused = coordinator.open_branch(back.clone()).await.unwrap_err();
     assert_eq!(refused.kind(), "budget_exceeded", "{refused}");
-    coordinator.bind(bind(3..4, "x")).await.unwrap();
+    coordinator.bind_now(bind(3..4, "x")).await.unwrap();
     let granted = PrivacyBudget::new(of_jobs(2.0), 1e-6).unwrap();
     coordinator.grant_budget(mails(), granted).await.unwrap();
     assert_eq!(coordinator.open_branch(back).await.unwrap().branch, 1);
@@ -160,7 +160,7 @@ async fn an_old_ledger_charges_and_grants_nothing() {
         let coordinator = open(&folder);
         with_data_set(&coordinator, 100.0).await;
         coordinator.create_job(charged("job")).await.unwrap();
-        coordinator.bind(bind(0..3, "x")).await.unwrap();
+        coordinator.bind_now(bind(0..3, "x")).await.unwrap();
         coordinator.meter_budgets().await;
         assert!(coordinator.series().contains("data_set=\"mails\""));
         let proof = if by_epoch { proof_by_epoch(&coordinator) } else { proof_by_lost_job() };

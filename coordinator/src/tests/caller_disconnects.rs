@@ -110,7 +110,7 @@ async fn reports_wait_for_each_other_and_no_call_waits_for_them() {
     assert!(waiting.is_err(), "{waiting:?}");
     let commitments = vec![Commitment::of_text("x")];
     let bind = Bind { job: job(), branch: 0, rows: (0..1).into(), commitments, extent: None };
-    coordinator.bind(bind).await.unwrap();
+    coordinator.bind_now(bind).await.unwrap();
     drop(busy);
     report.await.unwrap();
     assert_eq!(coordinator.answer_limits().accounts.available_permits() as u32, places);

@@ -23,7 +23,7 @@ async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
     let goes_on = JobId::new("b").unwrap();
     for name in [&hangs, &goes_on] {
         coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
-        coordinator.bind(Bind { job: name.clone(), ..bind(0..1, "x") }).await.unwrap();
+        coordinator.bind_now(Bind { job: name.clone(), ..bind(0..1, "x") }).await.unwrap();
     }
     let attempted = |name: &JobId| coordinator.cluster().job(name).unwrap().last_attempt;
     let before = attempted(&goes_on);

@@ -30,7 +30,7 @@ async fn a_drained_worker_serves_until_its_successor_does() {
     assert_eq!(Grants::of(&to_b), Grants { leases: 0, standbys: 2 });
 
     // Ready, but behind the job: not yet.
-    coordinator.bind(bind(0..5, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..5, "x")).await.unwrap();
     let behind: Vec<_> = to_b.standbys.iter().map(|it| ready_from(it, 4)).collect();
     coordinator.send_heartbeat(B.name, B.number, &[], &behind);
     assert_eq!(coordinator.reconcile().await.unwrap(), 0);
@@ -182,7 +182,7 @@ async fn splitting_and_merging_switch_in_one_step() {
 async fn a_branch_opened_meanwhile_begins_all_preparations_anew() {
     let folder = TempDir::new().unwrap();
     let (coordinator, _) = served_by_a(&folder, 1).await;
-    coordinator.bind(bind(0..3, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..3, "x")).await.unwrap();
     coordinator.begin_reshard(&job(), 2).unwrap();
     coordinator.reconcile().await.unwrap();
     let before = coordinator.beat(A);

@@ -125,7 +125,7 @@ async fn an_older_ledger_stops_the_job_and_states_no_epsilon() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
-    coordinator.bind(bind(0..2, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..2, "x")).await.unwrap();
     coordinator.meter_jobs().await;
     assert!(coordinator.status()["jobs"][0]["epsilon"].as_f64().unwrap() > 0.0);
     let lost = JobMark { job: JobId::new("lost").unwrap(), ..mark_of(&coordinator, 0, 3) };
@@ -172,7 +172,7 @@ async fn an_epsilon_of_fewer_rows_is_not_shown() {
     coordinator.create_job(create(4096, 1)).await.unwrap();
     coordinator.meter_jobs().await;
     assert_eq!(coordinator.status()["jobs"][0]["epsilon"], 0.0);
-    coordinator.bind(bind(0..1, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..1, "x")).await.unwrap();
     let status = coordinator.status();
     assert!(
         status["jobs"][0]["epsilon"].is_null() && status["jobs"][0]["privacy"]["epsilon_spent"].is_null()

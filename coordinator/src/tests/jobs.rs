@@ -53,17 +53,17 @@ async fn finished_jobs_keep_bound_rows_and_destroyed_ones_keep_nothing() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
-    coordinator.bind(bind(0..3, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..3, "x")).await.unwrap();
     let finished = coordinator.finish_job(job()).await.unwrap();
     assert_eq!((finished.state(), finished.rows_bound), (proto::pb::JobState::Finished, 3));
-    coordinator.bind(bind(0..3, "x")).await.unwrap();
-    assert!(matches!(coordinator.bind(bind(3..4, "x")).await, Err(ServiceError::JobState { .. })));
+    coordinator.bind_now(bind(0..3, "x")).await.unwrap();
+    assert!(matches!(coordinator.bind_now(bind(3..4, "x")).await, Err(ServiceError::JobState { .. })));
     assert!(coordinator.routing(&job()).is_ok());
 
     let destroyed = coordinator.destroy_job(job()).await.unwrap();
     assert_eq!(destroyed.rows_released, 3);
     assert!(destroyed.message.contains("3 released rows"), "{}", destroyed.message);
-    assert!(matches!(coordinator.bind(bind(0..3, "x")).await, Err(ServiceError::JobState { .. })));
+    assert!(matches!(coordinator.bind_now(bind(0..3, "x")).await, Err(ServiceError::JobState { .. })));
     assert!(matches!(coordinator.routing(&job()), Err(ServiceError::JobState { .. })));
     // Its name stays taken: the same rows under the same key must not come out again.
     assert!(coordinator.create_job(create(4096, 1)).await.is_err());
@@ -104,7 +104,7 @@ async fn a_report_states_what_was_bound_and_what_it_costs() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
-    coordinator.bind(bind(0..3, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..3, "x")).await.unwrap();
     let report = coordinator.report(job(), 1e-6, None).await.unwrap();
     assert_eq!((report["rows_bound"].as_u64(), report["iterations"].as_u64()), (Some(3), Some(8)));
     // Two participations of independent noise: sensitivity √2, rho = 1.
@@ -122,7 +122,7 @@ async fn a_report_charges_rewinds() {
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
     for branch in 0..3 {
-        coordinator.bind(Bind { branch, ..bind(0..8, &format!("branch {branch}")) }).await.unwrap();
+        coordinator.bind_now(Bind { branch, ..bind(0..8, &format!("branch {branch}")) }).await.unwrap();
         let rewind = OpenBranch { job: job(), from_row: 0, expected_branch: branch, parent: None };
         coordinator.open_branch(rewind).await.unwrap();
         let report = coordinator.report(job(), 1e-6, None).await.unwrap();

@@ -249,7 +249,7 @@ async fn grants_carry_the_bound_rows() {
     let coordinator = open(&folder);
     coordinator.register(registration("a", 1)).unwrap();
     coordinator.create_job(create(4096, 1)).await.unwrap();
-    coordinator.bind(bind(0..5, "x")).await.unwrap();
+    coordinator.bind_now(bind(0..5, "x")).await.unwrap();
     coordinator.reconcile().await.unwrap();
     assert_eq!(coordinator.send_reports("a", 1, &[])[0].next_row, 5);
 }

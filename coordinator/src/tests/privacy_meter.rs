@@ -15,7 +15,7 @@ async fn privacy_is_stated_once_it_was_looked_at_and_ends_with_the_job() {
     // Two participations of ρ = 1/2, the second of them from row 4 on.
     assert!((value(&coordinator, "rustle_job_privacy_planned_rho") - 1.0).abs() < 1e-12);
     for (rows, rho) in [(0..4, 0.5), (4..5, 1.0)] {
-        coordinator.bind(bind(rows)).await.unwrap();
+        coordinator.bind_now(bind(rows)).await.unwrap();
         coordinator.meter_jobs().await;
         let spent = value(&coordinator, "rustle_job_privacy_spent_rho");
         assert!((spent - rho).abs() < 1e-12, "{spent} is not {rho}");
@@ -36,7 +36,7 @@ async fn going_back_is_charged_for() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
     coordinator.create_job(create(2048, 2)).await.unwrap();
-    coordinator.bind(bind(0..5)).await.unwrap();
+    coordinator.bind_now(bind(0..5)).await.unwrap();
     coordinator.meter_jobs().await;
     let request = OpenBranch { job: job(), from_row: 2, expected_branch: 0, parent: None };
     coordinator.open_branch(request).await.unwrap();
@@ -48,7 +48,7 @@ async fn going_back_is_charged_for() {
     assert!((value(&coordinator, planned) - 1.5).abs() < 1e-12, "the plan's two and the one left behind");
     assert_eq!(coordinator.status()["jobs"][0]["privacy"]["exact"], false, "a sum of two worst cases");
     // To the plan's end on the new branch: all that was planned for, and never more.
-    coordinator.bind(Bind { branch: 1, ..bind(2..8) }).await.unwrap();
+    coordinator.bind_now(Bind { branch: 1, ..bind(2..8) }).await.unwrap();
     coordinator.meter_jobs().await;
     assert!((value(&coordinator, spent) - 1.5).abs() < 1e-12);
 }

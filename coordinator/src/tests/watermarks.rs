@@ -50,7 +50,7 @@ fn rewind(from_row: u64) -> OpenBranch {
 async fn restarted(folder: &TempDir) -> Coordinator {
     let first = open(folder);
     first.create_job(create(4096, 1)).await.unwrap();
-    first.bind(bind(0..2, "x")).await.unwrap();
+    first.bind_now(bind(0..2, "x")).await.unwrap();
     drop(first);
     open(folder)
 }
@@ -75,7 +75,7 @@ async fn an_old_ledger_is_found_by_a_worker_that_it_does_not_name() {
         register_with(&coordinator, "b", 2, vec![coordinator.mark(0, 5)]);
     };
     let (bound, opened, ()) =
-        tokio::join!(coordinator.bind(bind(2..3, "y")), coordinator.open_branch(rewind(1)), late);
+        tokio::join!(coordinator.bind_now(bind(2..3, "y")), coordinator.open_branch(rewind(1)), late);
     is_behind(bound, "worker b");
     is_behind(opened, "worker b");
     assert_eq!(coordinator.job_message(&job()).unwrap().branch, 0);
@@ -89,10 +89,10 @@ async fn a_branch_does_not_hide_what_was_released_before_it() {
     coordinator.open_branch(rewind(1)).await.unwrap();
     let on_branch = |row: u64| Bind { branch: 1, ..bind(row..row + 1, "z") };
     register_with(&coordinator, "b", 2, vec![coordinator.mark(1, 0), coordinator.mark(0, 2)]);
-    coordinator.bind(on_branch(1)).await.expect("that is what the ledger has");
+    coordinator.bind_now(on_branch(1)).await.expect("that is what the ledger has");
     // From a worker that was granted the branch.
     register_with(&coordinator, "c", 3, vec![coordinator.mark(1, 0), coordinator.mark(0, 3)]);
-    is_behind(coordinator.bind(on_branch(2)).await, "worker c");
+    is_behind(coordinator.bind_now(on_branch(2)).await, "worker c");
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,10 +107,10 @@ async fn a_job_that_the_ledger_has_lost_is_not_begun_anew() {
         coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
     }
     // Even if it has fewer rows now.
-    is_behind(coordinator.bind(Bind { job: lost, ..bind(0..1, "x") }).await, "worker b");
-    coordinator.bind(Bind { job: other.clone(), ..bind(0..1, "x") }).await.unwrap();
+    is_behind(coordinator.bind_now(Bind { job: lost, ..bind(0..1, "x") }).await, "worker b");
+    coordinator.bind_now(Bind { job: other.clone(), ..bind(0..1, "x") }).await.unwrap();
     register_with(&coordinator, "c", 3, vec![of(&other)]);
-    is_behind(coordinator.bind(Bind { job: other, ..bind(1..2, "x") }).await, "worker c");
+    is_behind(coordinator.bind_now(Bind { job: other, ..bind(1..2, "x") }).await, "worker c");
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,9 +121,9 @@ async fn what_a_worker_makes_up_costs_so_much_and_no_more() {
     register_with(&coordinator, "liar", 2, (0..70_000).map(elsewhere).collect());
     let kept = |number: &usize| !coordinator.cluster().watermarks_to_check(&name(*number)).is_empty();
     assert_eq!((0..70_000).filter(kept).count(), 65_536);
-    coordinator.bind(bind(2..3, "y")).await.unwrap();
+    coordinator.bind_now(bind(2..3, "y")).await.unwrap();
     register_with(&coordinator, "b", 3, vec![coordinator.mark(0, 7)]);
-    is_behind(coordinator.bind(bind(3..4, "y")).await, "worker b");
+    is_behind(coordinator.bind_now(bind(3..4, "y")).await, "worker b");
 }
 
 /// A worker may need several messages for its watermarks: nothing is bound before the last of them, however long after
@@ -144,12 +144,12 @@ async fn who_has_more_to_tell_is_waited_for() {
         assert!(began.elapsed() > TTL * 2, "the grace period is over");
         coordinator.tell("b", vec![coordinator.mark(0, 5)]);
     };
-    let (bound, ()) = tokio::join!(coordinator.bind(bind(2..3, "y")), telling);
+    let (bound, ()) = tokio::join!(coordinator.bind_now(bind(2..3, "y")), telling);
     is_behind(bound, "worker b");
     // A worker that has gone in the middle is not waited for.
     coordinator.tell("b", a_message_full());
     sleep(TTL).await;
-    is_behind(coordinator.bind(bind(2..3, "y")).await, "worker b");
+    is_behind(coordinator.bind_now(bind(2..3, "y")).await, "worker b");
 }
 
 /// The number of a job's branches and the worker's earlier reports make no difference.
@@ -161,7 +161,7 @@ async fn marks_of_a_job_that_there_is_are_all_kept() {
     register_with(&coordinator, "b", 2, (0..70_000).map(elsewhere).collect());
     coordinator.tell("b", vec![coordinator.mark(0, 5)]);
     let on_branch = Bind { branch: 1, ..bind(1..2, "z") };
-    is_behind(coordinator.bind(on_branch).await, "worker b");
+    is_behind(coordinator.bind_now(on_branch).await, "worker b");
 }
 
 /// Workers that live on while a coordinator starts on an older copy of its ledger: even where the copy has bound as many
@@ -171,14 +171,14 @@ async fn a_ledger_that_bound_the_rows_anew_is_found_by_their_commitments() {
     let folder = TempDir::new().unwrap();
     let coordinator = restarted(&folder).await;
     // The worker released rows 2 and 3 under "lost", of which this ledger knows nothing. It binds them anew.
-    coordinator.bind(bind(2..5, "anew")).await.unwrap();
+    coordinator.bind_now(bind(2..5, "anew")).await.unwrap();
     register_with(&coordinator, "w", 1, vec![coordinator.mark_under(0, 4, "lost")]);
-    is_behind(coordinator.bind(bind(5..6, "anew")).await, "worker w");
+    is_behind(coordinator.bind_now(bind(5..6, "anew")).await, "worker w");
     is_behind(coordinator.open_branch(rewind(5)).await, "worker w");
     // For as long as this process lives, also where the worker's next row agrees.
     coordinator.tell("w", vec![coordinator.mark_under(0, 5, "anew")]);
     coordinator.check_watermarks().await;
-    is_behind(coordinator.bind(bind(5..6, "anew")).await, "worker w");
+    is_behind(coordinator.bind_now(bind(5..6, "anew")).await, "worker w");
     assert_eq!(coordinator.cluster().contradicted_jobs(), 1);
     // Until the job is destroyed.
     coordinator.destroy_job(job()).await.unwrap();
@@ -218,9 +218,9 @@ async fn a_later_coordinator_that_a_worker_has_seen_stops_every_job() {
         coordinator.send_heartbeat("w", 1, &[], &[]);
         coordinator.accept_record(&worker("w"), &of_ledger(vec![]));
     }
-    coordinator.bind(bind(2..3, "x")).await.expect("of this ledger it is the newest");
+    coordinator.bind_now(bind(2..3, "x")).await.expect("of this ledger it is the newest");
     coordinator.accept_record(&worker("w"), &seen(epoch + 1, LEDGER));
-    let text = coordinator.bind(bind(3..4, "x")).await.unwrap_err().to_string();
+    let text = coordinator.bind_now(bind(3..4, "x")).await.unwrap_err().to_string();
     assert!(text.contains("worker w has seen coordinator epoch 3"), "{text}");
     is_behind(coordinator.open_branch(rewind(3)).await, "worker w");
     coordinator.check_watermarks().await;
@@ -239,7 +239,7 @@ async fn a_ledger_without_jobs_waits_for_workers_too() {
         let lost = JobMark { job: job(), ..elsewhere(0) };
         register_with(&coordinator, "b", 2, vec![lost]);
     };
-    let (bound, ()) = tokio::join!(coordinator.bind(bind(0..1, "y")), late);
+    let (bound, ()) = tokio::join!(coordinator.bind_now(bind(0..1, "y")), late);
     is_behind(bound, "worker b");
 }
 
@@ -257,7 +257,7 @@ async fn what_a_worker_has_of_another_ledger_is_not_heard() {
     // It is waited for until it has said what it has of this one.
     sleep(TTL * 2).await;
     register_with(&coordinator, "w", 1, vec![]);
-    coordinator.bind(bind(2..3, "y")).await.unwrap();
+    coordinator.bind_now(bind(2..3, "y")).await.unwrap();
     assert_eq!(coordinator.cluster().contradicted_jobs(), 0);
 }
 
@@ -276,10 +276,10 @@ async fn who_reports_without_end_does_not_hang_the_bindings_of_others() {
     };
     let binding = async {
         let began = Instant::now();
-        coordinator.bind(bind(2..3, "y")).await.unwrap();
+        coordinator.bind_now(bind(2..3, "y")).await.unwrap();
         let first = began.elapsed();
         let again = Instant::now();
-        coordinator.bind(bind(3..4, "y")).await.unwrap();
+        coordinator.bind_now(bind(3..4, "y")).await.unwrap();
         (first, again.elapsed())
     };
     tokio::select! {

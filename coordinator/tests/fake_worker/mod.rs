@@ -8,7 +8,7 @@ use std::time::Duration;
 use checkpoint_store::{CheckpointKey, CheckpointStore, ShardHeader};
 use client::Connections;
 use ed25519_dalek::{Signer, SigningKey};
-use proto::model::{FetchSlice, LeaseGrant};
+use proto::model::{FetchSlice, GrantedLeases, LeaseGrant};
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use proto::{
     CoordinatorPublicKey, ElementType, GrantedBranch, Incarnation, PROTOCOL_VERSION, PossessionChallenge,
@@ -143,11 +143,9 @@ impl FakeWorker {
     }
 
     fn take(&self, answer: pb::HeartbeatResponse) {
-        let decode = |grants: Vec<pb::LeaseGrant>| -> Vec<LeaseGrant> {
-            grants.into_iter().map(|grant| grant.try_into().unwrap()).collect()
-        };
-        let grants = decode(answer.grants);
-        let standbys = decode(answer.standbys);
+        let (granted, unreadable) = GrantedLeases::read(answer.grants, answer.standbys);
+        assert!(unreadable.is_empty(), "{unreadable:?}");
+        let GrantedLeases { leases: grants, standbys } = granted;
         let key = CoordinatorPublicKey::from_slice(&answer.coordinator_key).ok();
         let mut leases = self.leases.lock().unwrap();
         *leases = Leases { grants, standbys, key, challenge: leases.challenge };

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use ledger::{
     Ledger, LedgerError,
-    tables::{FORMAT, FORMAT_WITH_ADOPTION, META, META_FORMAT},
+    tables::{FORMAT, META, META_FORMAT},
     wire::{
         Fail,
         change::{self, Change},
@@ -160,11 +160,7 @@ fn replay(disk: &Disk, log: &[u8]) -> Result<(), String> {
     let reading = tables.begin_read().expect("tables in memory");
     let meta = reading.open_table(META).expect("a table");
     let format = meta.get(META_FORMAT).expect("a table").map(|format| format.value());
-    // A leader writes the one with data sets there, and no other; a file of an older format would be converted to this one,
-    // without its chains.
-    matches!(format, Some(FORMAT..=FORMAT_WITH_ADOPTION))
-        .then_some(())
-        .ok_or_else(|| "of another format".into())
+    (format == Some(FORMAT)).then_some(()).ok_or_else(|| "of another format".into())
 }
 
 /// Returns the number of bound rows on the branch.

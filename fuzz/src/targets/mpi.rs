@@ -30,7 +30,17 @@ fn sized<const N: usize>(bytes: &[u8]) -> [u8; N] {
 
 fn message_seeds() -> Vec<Vec<u8>> {
     let digest = Commitment::of_text("step 7").to_bytes();
-    let get = Get { slot: 77, in_window: true, row: 7, start: 512, end: 1_300, offset: 0, branch: 0, digest };
+    let get = Get {
+        slot: 77,
+        in_window: true,
+        integers: true,
+        row: 7,
+        start: 512,
+        end: 1_300,
+        offset: 0,
+        branch: 0,
+        digest,
+    };
     let bound = ServiceError::AlreadyBound { job: "job-1".into(), branch: 1, row: 7 };
     let refused = get.refusal(error_text(&bound));
     let action = JobAction::Resume { cursor: vec![7; 90], replay: true };
@@ -71,8 +81,18 @@ fn message(bytes: &[u8]) -> String {
 fn check_error(message: &Message) {
     let get = |text| {
         let digest = [0; Commitment::BYTES];
-        Get { slot: 0, in_window: false, row: 0, start: 0, end: 0, offset: 0, branch: 0, digest }
-            .reply(0, 0, text)
+        let get = Get {
+            slot: 0,
+            in_window: false,
+            integers: false,
+            row: 0,
+            start: 0,
+            end: 0,
+            offset: 0,
+            branch: 0,
+            digest,
+        };
+        get.reply(0, 0, text)
     };
     let text = match message {
         Message::Ready(reply) | Message::Refused(reply) => reply.text.clone(),

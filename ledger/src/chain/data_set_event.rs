@@ -13,7 +13,8 @@ use crate::{
     data_set::{Charge, ChargeState, DataSetRecord},
 };
 
-/// A durable event in the life of a data set. Its JSON is what is stored, hashed and exported, and never changes.
+/// A durable event in the life of a data set. Its JSON, behind who and when ([`Stamp`](crate::Stamp)), is what is stored, hashed
+/// and exported, and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DataSetEvent {

@@ -35,7 +35,7 @@ pub fn append(
     data_set: &DataSetId,
     event: &DataSetEvent,
 ) -> Result<(), Fail> {
-    append_to(transaction, &chain_of(data_set), &tables::encode(event)?)
+    append_to(transaction, &chain_of(data_set), transaction.stamp(), &tables::encode(event)?)
 }
 
 /// Reads the end of the data set's chain.

@@ -1,11 +1,14 @@
 //! The events of a job. Its chain of events determines all that the ledger knows of it.
 
+use std::borrow::Cow;
+
 use proto::{Commitment, CommitmentKind, Nonce, hex_digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{JobRecord, JobState, ShardRecord};
 
-/// A durable event in the life of a job. Its JSON is what is stored, hashed and exported, and never changes.
+/// A durable event in the life of a job. Its JSON, behind who and when ([`Stamp`](crate::Stamp)), is what is stored, hashed and
+/// exported, and never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
@@ -137,9 +140,12 @@ impl Serialize for BoundRow {
 
 impl<'de> Deserialize<'de> for BoundRow {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (row, kind, text) = <(u64, CommitmentKind, String)>::deserialize(deserializer)?;
+        #[derive(Deserialize)]
+        struct Stored<'a>(u64, CommitmentKind, #[serde(borrow)] Cow<'a, str>);
+
+        let Stored(row, kind, text) = Stored::deserialize(deserializer)?;
         let mut digest = [0; 32];
-        hex::decode_to_slice(&text, &mut digest)
+        hex::decode_to_slice(&*text, &mut digest)
             .map_err(|_| D::Error::custom("a digest is 64 hex digits"))?;
         Ok(Self { row, commitment: Commitment { kind, digest } })
     }

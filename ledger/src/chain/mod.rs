@@ -3,8 +3,10 @@
 
 pub mod data_set_event;
 pub mod data_sets;
+pub mod entry_line;
 pub mod event;
 pub mod replay;
+pub mod stamp;
 pub mod verify;
 
 use proto::JobId;
@@ -18,6 +20,7 @@ use crate::{
     tables::{self, ENTRIES, HEADS, JOBS, jobs_table},
 };
 use event::Event;
+use stamp::{Principal, Stamp};
 
 /// The end of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +40,17 @@ pub struct Entry {
     pub previous: [u8; 32],
     /// The hash of this entry.
     pub hash: [u8; 32],
-    /// The event's JSON, byte for byte as it was hashed.
+    /// The event's JSON with its stamp, byte for byte as it was hashed; [`Stamp::split`] takes it apart.
     pub event: String,
+}
+
+/// An entry that has just become durable, with its chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendedEntry {
+    /// A job's name, or `data-set/` and a data set's.
+    pub chain: String,
+    /// The entry.
+    pub entry: Entry,
 }
 
 impl Head {
@@ -67,22 +79,43 @@ impl Head {
 
 /// Appends an event to the job's chain, in the transaction that changes the tables accordingly.
 pub fn append(transaction: &RecordingTransaction<'_>, job: &JobId, event: &Event) -> Result<(), Fail> {
-    append_to(transaction, job.as_str(), &tables::encode(event)?)
+    append_to(transaction, job.as_str(), transaction.stamp(), &tables::encode(event)?)
 }
 
-/// Appends an event's JSON to the chain of this name.
-fn append_to(transaction: &RecordingTransaction<'_>, chain: &str, event: &[u8]) -> Result<(), Fail> {
+/// Appends an event as [`append`] does, in a transaction that acts for several: this event is by `by`.
+pub fn append_by(
+    transaction: &RecordingTransaction<'_>,
+    job: &JobId,
+    by: &Principal,
+    event: &Event,
+) -> Result<(), Fail> {
+    let stamp = Stamp { by: by.clone(), ..transaction.stamp().clone() };
+    append_to(transaction, job.as_str(), &stamp, &tables::encode(event)?)
+}
+
+/// Appends an event's JSON with its stamp to the chain of this name.
+fn append_to(
+    transaction: &RecordingTransaction<'_>,
+    chain: &str,
+    stamp: &Stamp,
+    event: &[u8],
+) -> Result<(), Fail> {
+    let event = stamp.joined(event);
     let mut heads = transaction.open_table(HEADS)?;
     let head = Head::read(&heads, chain)?;
-    let next = head.next(event);
-    let stored = [&next.hash[..], event].concat();
+    let next = head.next(&event);
+    let stored = [&next.hash[..], &event].concat();
     transaction.open_table(ENTRIES)?.insert((chain, head.entries), stored.as_slice())?;
     heads.insert(chain, (next.entries, next.hash))?;
-    transaction.entry_added();
+    transaction.entry_added(|| {
+        let event = String::from_utf8_lossy(&event).into_owned();
+        let entry = Entry { index: head.entries, previous: head.hash, hash: next.hash, event };
+        AppendedEntry { chain: chain.to_owned(), entry }
+    });
     Ok(())
 }
 
-/// Splits a stored entry into its hash and its event.
+/// Splits a stored entry into its hash and its event with its stamp.
 pub fn split(stored: &[u8]) -> Result<([u8; 32], &[u8]), Fail> {
     let (hash, event) =
         stored.split_first_chunk().ok_or_else(|| Fail::Record("an entry of the chain is cut".to_owned()))?;
@@ -118,7 +151,7 @@ impl Ledger {
 }
 
 /// Reads entries of the chain of this name.
-fn entries_of(
+pub fn entries_of(
     transaction: &ReadTransaction,
     chain: &str,
     first: u64,

@@ -3,7 +3,7 @@
 //! Each job's chain is walked from its first entry to its head, and its events are replayed on an empty job. The result
 //! must equal the tables; any difference means that something was lost, added or altered.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, panic::resume_unwind, path::Path, thread};
 
 use proto::CheckpointRecord;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
@@ -19,7 +19,12 @@ use crate::{
     },
 };
 
-use super::{data_set_event::ReplayedDataSet, data_sets, replay::ReplayedJob};
+use super::{
+    data_set_event::ReplayedDataSet,
+    data_sets,
+    replay::ReplayedJob,
+    stamp::{self, Stamp},
+};
 
 /// Checks that the file has this build's format.
 pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
@@ -27,19 +32,18 @@ pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
         Ok(db.begin_read()?.open_table(META)?.get(META_FORMAT)?.map(|value| value.value()))
     };
     match read().map_err(|error| damaged(path, error.to_string()))? {
-        Some(tables::FORMAT..=tables::FORMAT_WITH_ADOPTION) => Ok(()),
+        Some(tables::FORMAT) => Ok(()),
         found => Err(LedgerError::Format {
             path: path.to_owned(),
             found: found.unwrap_or(0),
-            supported: tables::FORMAT_WITH_ADOPTION,
+            supported: tables::FORMAT,
         }),
     }
 }
 
 /// Checks a ledger of this build's format.
 pub fn verify(db: &Database, path: &Path) -> Result<(), LedgerError> {
-    let transaction = db.begin_read().map_err(|error| damaged(path, error.to_string()))?;
-    check_all(&transaction).map_err(|fail| match fail {
+    check_all(db).map_err(|fail| match fail {
         Fail::Refused(error) => error,
         Fail::Store(error) => damaged(path, error.to_string()),
         Fail::Record(reason) => damaged(path, reason),
@@ -50,31 +54,40 @@ fn damaged(path: &Path, reason: String) -> LedgerError {
     LedgerError::Damaged { path: path.to_owned(), reason }
 }
 
-fn check_all(transaction: &ReadTransaction) -> Result<(), Fail> {
-    let Replayed { jobs: replayed, data_sets } = replay(transaction)?;
-    check_jobs(transaction, &replayed)?;
-    check_branches(transaction, &replayed)?;
-    check_bindings(transaction, &replayed)?;
-    check_checkpoints(transaction, &replayed)?;
-    data_sets::check(transaction, data_sets, tables::ledger_id(&transaction.open_table(IDENTITY)?)?)
+fn check_all(db: &Database) -> Result<(), Fail> {
+    let transaction = db.begin_read().map_err(|error| Fail::Store(error.into()))?;
+    // Both go through all that was ever bound, and take nearly all of the time.
+    let (replayed, bound) = thread::scope(|scope| {
+        let bound = scope.spawn(|| walk_bindings(db));
+        let replayed = replay(&transaction);
+        (replayed, bound.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let Replayed { jobs: replayed, data_sets } = replayed?;
+    check_jobs(&transaction, &replayed)?;
+    check_branches(&transaction, &replayed)?;
+    check_bindings(&transaction, &replayed, &bound?)?;
+    check_checkpoints(&transaction, &replayed)?;
+    data_sets::check(&transaction, data_sets, tables::ledger_id(&transaction.open_table(IDENTITY)?)?)
 }
 
 /// What the chains say, by name.
 #[derive(Default)]
-struct Replayed {
+pub struct Replayed {
     jobs: BTreeMap<String, ReplayedJob>,
     data_sets: BTreeMap<String, ReplayedDataSet>,
 }
 
 impl Replayed {
-    /// Applies the next event of a chain.
-    fn apply(&mut self, chain: &str, event: &[u8]) -> Result<(), Fail> {
+    /// Applies the next entry of a chain.
+    pub fn apply(&mut self, chain: &str, entry: &[u8]) -> Result<(), Fail> {
+        // Who made it and when changes nothing.
+        let event = stamp::event_of(Stamp::split_stored(entry)?.1);
         let applied = match data_sets::data_set_of(chain) {
             Some(name) => {
                 let data_set = self.data_sets.entry(name.to_owned()).or_default();
-                data_set.apply(name, tables::decode(event)?)
+                data_set.apply(name, tables::decode(&event)?)
             }
-            None => self.jobs.entry(chain.to_owned()).or_default().apply(chain, tables::decode(event)?),
+            None => self.jobs.entry(chain.to_owned()).or_default().apply(chain, tables::decode(&event)?),
         };
         applied.map_err(|what| Fail::Record(what.to_owned()))
     }
@@ -178,18 +191,25 @@ fn check_branches(
     same(BRANCHES.name(), &of_all(replayed, |job| &job.branches), &branches)
 }
 
-fn check_bindings(
-    transaction: &ReadTransaction,
-    replayed: &BTreeMap<String, ReplayedJob>,
-) -> Result<(), Fail> {
-    let expected = of_all(replayed, |job| &job.cursors);
+/// Counts the bindings of each branch anew.
+fn walk_bindings(db: &Database) -> Result<ByBranch<BranchCursor>, Fail> {
+    let transaction = db.begin_read().map_err(|error| Fail::Store(error.into()))?;
     let mut walked = ByBranch::<BranchCursor>::new();
     for entry in transaction.open_table(BINDINGS)?.iter()? {
         let (key, stored) = entry?;
         let (job, branch, row) = key.value();
         walked.entry((job.to_owned(), branch)).or_default().add(job, branch, row, &stored.value());
     }
-    same("bindings", &expected, &walked)?;
+    Ok(walked)
+}
+
+fn check_bindings(
+    transaction: &ReadTransaction,
+    replayed: &BTreeMap<String, ReplayedJob>,
+    bound: &ByBranch<BranchCursor>,
+) -> Result<(), Fail> {
+    let expected = of_all(replayed, |job| &job.cursors);
+    same("bindings", &expected, bound)?;
     let mut cursors = ByBranch::new();
     for entry in transaction.open_table(CURSORS)?.iter()? {
         let (key, cursor) = entry?;

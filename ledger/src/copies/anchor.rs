@@ -102,6 +102,26 @@ pub fn anchor_path(beside: &Path, ledger: &Nonce) -> PathBuf {
     beside.with_file_name(name)
 }
 
+/// Returns an anchor of another ledger that was in this file or, where the file has the name of a run's ledger, one beside the
+/// run's key: that ledger knew what was released.
+pub fn anchor_of_earlier(ledger: &Path) -> io::Result<Option<PathBuf>> {
+    let name = ledger.file_name().unwrap_or_default().to_string_lossy();
+    let is_of_run = name == "ledger.redb";
+    let entries = match fs::read_dir(folder_of(ledger)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let found = entry.file_name();
+        let Some((of, _)) = found.to_str().and_then(|found| found.split_once(".anchor-")) else { continue };
+        if of == name || (is_of_run && of == "job.key") {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns whether an anchor can't be written because its folder is not to be written to.
 pub fn is_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
@@ -145,6 +165,12 @@ mod tests {
 
     #[test]
     fn a_replaced_anchor_is_noticed() {
+        check_replaced(false);
+        // As a backup by hard links leaves it.
+        check_replaced(true);
+    }
+
+    fn check_replaced(has_other_name: bool) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("anchor");
         let anchor = Anchor::announcing(Nonce::from_bytes([1; 32]), Nonce::from_bytes([2; 32]), None, 7);
@@ -157,6 +183,9 @@ mod tests {
         .unwrap();
         height.raise(1);
         assert_eq!(noticed.load(Ordering::Relaxed), 0);
+        if has_other_name {
+            fs::hard_link(&path, folder.path().join("backup")).unwrap();
+        }
         anchor.write(&path).unwrap();
         height.raise(1);
         assert_eq!((noticed.load(Ordering::Relaxed), Anchor::read(&path).unwrap().unwrap().height()), (1, 7));

@@ -5,7 +5,13 @@
 mod anchor;
 mod file_identity;
 mod guard;
+mod seen;
+mod store_anchor;
+mod store_lease;
 mod take_up;
 
+pub use anchor::anchor_of_earlier;
 pub use guard::Guard;
+pub use store_anchor::{Draws, StoreAnchor};
+pub use store_lease::{AnchorTrouble, StoreLease};
 pub use take_up::AnchorPlace;

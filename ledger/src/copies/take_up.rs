@@ -14,7 +14,6 @@ use crate::{
     chain::event::Event,
     error::Fail,
     record::{JobRecord, JobState},
-    rules::format,
     store::{Outcome, height::Height},
     tables::{self, HEADS, IDENTITY, JOBS},
 };
@@ -26,7 +25,7 @@ use super::{
 };
 
 /// The beginning of the names of openings in the table of identity; the rest names the anchor.
-const OPENING: &str = "opening/";
+pub const OPENING: &str = "opening/";
 
 /// The place of a ledger's anchor: beside a file, for one holder of it.
 #[derive(Clone, Debug)]
@@ -128,7 +127,6 @@ impl Ledger {
             Err(error) => return Err(io_error(&path, error)),
         };
         if let Err(proof) = compared {
-            tracing::error!(ledger = %self.store.path().display(), found = %proof.found, "the ledger may be a copy: nothing is bound");
             self.copies.stop(self.store.path(), proof);
             return Ok(());
         }
@@ -147,6 +145,12 @@ impl Ledger {
         })?;
         crash_point("ledger::anchor::known");
         if has_anchor { self.settle(anchor, &path) } else { Ok(()) }
+    }
+
+    /// Looks whether the anchor was replaced since the ledger was taken up, which every change finds out too: by a copy that was
+    /// taken up elsewhere. Then the ledger is stopped ([`Ledger::copied`]).
+    pub fn look_at_anchor(&self) {
+        self.store.look_at_anchor();
     }
 
     /// Returns the error that a ledger which was taken up answers with where it is a copy; `None` where it is not known to
@@ -190,7 +194,6 @@ impl Ledger {
             for record in jobs.iter().filter(|record| record.state != JobState::Destroyed) {
                 chain::append(transaction, &record.job, &Event::Adopted { ledger: id })?;
             }
-            format::raise(transaction, tables::FORMAT_WITH_ADOPTION)?;
             Ok(Outcome::Commit(()))
         })?;
         crash_point("ledger::adopt::known");
@@ -227,7 +230,7 @@ impl Ledger {
 }
 
 /// Counts the entries of all chains.
-fn height(transaction: &ReadTransaction) -> Result<u64, Fail> {
+pub fn height(transaction: &ReadTransaction) -> Result<u64, Fail> {
     let mut height = 0;
     for head in transaction.open_table(HEADS)?.iter()? {
         height += head?.1.value().0;

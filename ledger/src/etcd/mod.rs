@@ -6,7 +6,7 @@
 //! it can write nothing, whatever its clock says; the lease is for a quick change of hands only.
 //!
 //! ```text
-//! PREFIX/ledger            {"format": 2, "ledger": ID}
+//! PREFIX/ledger            {"format": 6, "ledger": ID}
 //! PREFIX/leader            {"address": URL}, under the leader's lease
 //! PREFIX/log/NUMBER        {"by": LEADER, "changes": [[TABLE, KEY, VALUE], …]}, never changed or removed
 //! PREFIX/part/NUMBER/BY/I  pieces of a record that is too large for one request
@@ -31,7 +31,7 @@ pub use leader_lease::{LeaderLease, Term};
 use crate::{
     Ledger, LedgerError, Result,
     chain::verify,
-    store::{Store, open},
+    store::{Store, acting::ActingStore, open},
 };
 use journal::Journal;
 
@@ -47,7 +47,7 @@ impl Ledger {
         let journal = Journal::read(term, &db)?;
         verify::verify(&db, &path)?;
         Ok(Self {
-            store: Arc::new(Store::new(db, journal, path)),
+            store: ActingStore::new(Store::new(db, journal, path)),
             refusals: Default::default(),
             group_commit: Arc::default(),
             copies: Default::default(),

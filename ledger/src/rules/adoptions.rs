@@ -5,7 +5,11 @@ use redb::ReadableTable;
 
 use crate::{
     JobRecord, Ledger, Result,
-    chain::{self, event::Event},
+    chain::{
+        self,
+        event::Event,
+        stamp::{Stamp, event_of},
+    },
     error::Fail,
     store::recording::RecordingTransaction,
     tables::{ADOPTED_ID, ENTRIES, IDENTITY, decode},
@@ -13,10 +17,10 @@ use crate::{
 
 use super::branches::BranchReleases;
 
-/// The beginning of the event's JSON, whose tag comes first.
-const ADOPTED: &[u8] = br#"{"event":"adopted""#;
+/// The beginning of the event's fields, whose tag comes first.
+const ADOPTED: &[u8] = br#""event":"adopted""#;
 /// The same of an opened branch.
-const BRANCH_OPENED: &[u8] = br#"{"event":"branch_opened""#;
+const BRANCH_OPENED: &[u8] = br#""event":"branch_opened""#;
 
 /// The rows that were unbound when a ledger was adopted: those of a branch from a row on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +31,7 @@ struct UnboundRows {
 
 /// An adoption of the ledger, as the chain of a job has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Adoption {
+pub struct Adoption {
     /// The id that the ledger has from then on.
     ledger: Nonce,
     /// None where all rows of the job were bound, or the job had ended. Several where an adoption was interrupted and
@@ -44,7 +48,7 @@ struct Adoptions {
 }
 
 /// Reads the adoptions from a job's chain, where the ledger was adopted.
-fn adoptions_in(
+pub fn adoptions_in(
     identity: &impl ReadableTable<&'static str, [u8; 32]>,
     entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
     job: &JobId,
@@ -63,17 +67,17 @@ fn read_adoptions(
     let Adoptions { whole: mut found, begun: mut opened } = Adoptions::default();
     for entry in entries.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
         let stored = entry?.1;
-        let event = chain::split(stored.value())?.1;
-        if event.starts_with(BRANCH_OPENED) {
-            if let Event::BranchOpened { parent, from_row, .. } = decode(event)? {
+        let fields = Stamp::split_stored(chain::split(stored.value())?.1)?.1;
+        if fields.starts_with(BRANCH_OPENED) {
+            if let Event::BranchOpened { parent, from_row, .. } = decode(&event_of(fields))? {
                 opened.push(UnboundRows { branch: parent, from_row });
             }
             continue;
         }
         // Nothing comes between the branches of an adoption and the adoption itself.
         let unbound = std::mem::take(&mut opened);
-        if event.starts_with(ADOPTED)
-            && let Event::Adopted { ledger } = decode(event)?
+        if fields.starts_with(ADOPTED)
+            && let Event::Adopted { ledger } = decode(&event_of(fields))?
         {
             found.push(Adoption { ledger, unbound });
         }

@@ -11,10 +11,17 @@ use redb::ReadableTable;
 
 use crate::{
     BindOutcome, BindingSummary, JobRecord, JobState, Ledger, LedgerError, Result, chain,
-    chain::event::{BoundRow, Event},
+    chain::{
+        event::{BoundRow, Event},
+        stamp::Principal,
+    },
     error::Fail,
     store::{Outcome, recording::RecordingTransaction},
-    tables::{BINDINGS, CURSORS, JOBS, branch_cursor::cursor_of, jobs_table},
+    tables::{
+        BINDINGS, CURSORS, JOBS,
+        branch_cursor::{cursor_of, rows_bound},
+        jobs_table,
+    },
 };
 
 /// The number of refused bindings of each job's branch since the ledger was opened.
@@ -34,6 +41,7 @@ impl Ledger {
     ///
     /// [`LedgerError::AlreadyBound`] where a row is bound to another commitment, [`LedgerError::BranchSuperseded`]
     /// where the job was rewound, [`LedgerError::JobState`], [`LedgerError::RowBeyondIterations`]; or the store failed.
+    /// [`LedgerError::Copied`] and [`LedgerError::Unanchored`], also where that came up while the rows were bound.
     pub fn bind(
         &self,
         job: &JobId,
@@ -41,10 +49,13 @@ impl Ledger {
         rows: RowRange,
         commitments: &[Commitment],
     ) -> Result<BindOutcome> {
-        let request = Request { job: job.clone(), branch, rows, commitments: commitments.into() };
+        let by = self.store.principal().clone();
+        let request = Request { job: job.clone(), branch, rows, commitments: commitments.into(), by };
         request.check()?;
         self.copies.check()?;
-        let bound = self.bind_checked(request);
+        // Again once it is durable: a commit may outlast the lease, and the anchor may be replaced meanwhile. The rows stay bound,
+        // and the same call gets them once the ledger binds again.
+        let bound = self.bind_checked(request).and_then(|bound| self.copies.check().map(|()| bound));
         if let Err(LedgerError::AlreadyBound { .. }) = &bound {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
             *refusals.entry((job.clone(), branch)).or_default() += 1;
@@ -92,6 +103,14 @@ impl Ledger {
         Ok(BindingSummary { rows_bound: cursor.rows_bound, next_row: cursor.next_row.max(first), refused })
     }
 
+    /// Returns the number of rows that the job has bound, on all of its branches together.
+    pub fn rows_bound(&self, job: &JobId) -> Result<u64> {
+        self.store.read(|transaction| {
+            jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
+            rows_bound(&transaction.open_table(CURSORS)?, job)
+        })
+    }
+
     /// Returns the bound rows of the branch's own Z among `rows`, in order.
     pub fn bindings(&self, job: &JobId, branch: u64, rows: Range<u64>) -> Result<Vec<(u64, Commitment)>> {
         if rows.is_empty() {
@@ -111,6 +130,8 @@ pub struct Request {
     branch: u64,
     rows: RowRange,
     commitments: Box<[Commitment]>,
+    /// Who calls: one transaction commits the calls of several.
+    by: Principal,
 }
 
 /// The branch whose Z a row has, and the row to bind.
@@ -134,7 +155,7 @@ fn bind_one(transaction: &RecordingTransaction<'_>, request: &Request) -> Result
         }
         cursors.insert((job, branch), cursor.to_stored())?;
         let rows = rows.iter().map(|(_, bound)| *bound).collect();
-        chain::append(transaction, &request.job, &Event::Bound { branch, rows })?;
+        chain::append_by(transaction, &request.job, &request.by, &Event::Bound { branch, rows })?;
     }
     Ok(BindOutcome { newly: unbound.len() as u64 })
 }

@@ -51,7 +51,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`LedgerError::BranchSuperseded`] where another branch than the expected one is current,
-    /// [`LedgerError::JobState`], or `from_row` is beyond the parent's next row.
+    /// [`LedgerError::JobState`], [`LedgerError::LineageFull`], or `from_row` is beyond the parent's next row.
     pub fn open_branch(&self, request: &OpenBranch, nonce: Nonce) -> Result<OpenedBranch> {
         self.open_charged_branch(request, nonce, None)
     }
@@ -100,7 +100,9 @@ impl Ledger {
             charges::recharge(transaction, job, branch, recharge)?;
             let opened = OpenedFrom { parent, from_row: *from_row, nonce };
             branches.insert((job.as_str(), branch), opened.to_stored())?;
-            (record.branch, record.lineage) = (branch, lineage.rewound(*from_row, branch, nonce));
+            let rewound = lineage.rewound(*from_row, branch, nonce);
+            check_segments(&record, &lineage, &rewound)?;
+            (record.branch, record.lineage) = (branch, rewound);
             jobs_table::put(&mut jobs, &record)?;
             let mut shards = shards_table::all_of(&table, job)?;
             for shard in &mut shards {
@@ -200,6 +202,14 @@ fn check_row(
         return Err(LedgerError::invalid("from_row", from_row, allowed).into());
     }
     Ok(())
+}
+
+/// Checks that the rewind leaves no lineage that is longer than what is carried for a job.
+fn check_segments(record: &JobRecord, parent: &Lineage, rewound: &Lineage) -> Result<(), Fail> {
+    if rewound.segments().len() <= Lineage::MAX_SEGMENTS {
+        return Ok(());
+    }
+    Err(LedgerError::LineageFull { job: record.job.to_string(), from_row: parent.from_row() }.into())
 }
 
 /// Counts the rows bound in a part of one branch's Z, and returns whether all of them are bound to exact commitments.

@@ -3,7 +3,7 @@
 use proto::{DataSetId, JobId, model::PrivacyBudget};
 use redb::{ReadTransaction, ReadableTable};
 
-use super::{charges, format, sweep_runs};
+use super::{charges, sweep_runs};
 use crate::{
     Created, Head, JobRecord, Ledger, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
@@ -11,12 +11,14 @@ use crate::{
     error::Fail,
     store::Outcome,
     tables::{
-        self, CHARGES, CURSORS, DATA_SETS, FORMAT_WITH_DATA_SETS, HEADS, IDENTITY, JOBS,
+        self, CHARGES, CURSORS, DATA_SETS, ENTRIES, HEADS, IDENTITY, JOBS,
         branch_cursor::rows_bound,
         data_sets_table::{charge_of, existing, find},
         jobs_table,
     },
 };
+
+use super::adoptions::adoptions_in;
 
 impl Ledger {
     /// Records a data set. The same definition again is no error.
@@ -32,7 +34,6 @@ impl Ledger {
             }
             self.copies.check()?;
             data_sets.insert(record.data_set.as_str(), tables::encode(record)?.as_slice())?;
-            format::raise(transaction, FORMAT_WITH_DATA_SETS)?;
             let DataSetRecord { unit, neighbouring, budget, .. } = *record;
             let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
             let event = DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget };
@@ -94,6 +95,8 @@ impl Ledger {
 fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec<ChargedJob>, Fail> {
     let jobs = transaction.open_table(JOBS)?;
     let cursors = transaction.open_table(CURSORS)?;
+    let identity = transaction.open_table(IDENTITY)?;
+    let entries = transaction.open_table(ENTRIES)?;
     let mut charged = Vec::new();
     for entry in transaction.open_table(CHARGES)?.iter()? {
         let (job, bytes) = entry?;
@@ -105,7 +108,8 @@ fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec
         let record = jobs_table::existing(&jobs, &job)?;
         let bound = rows_bound(&cursors, &job)?;
         let JobRecord { state, branch, .. } = record;
-        charged.push(ChargedJob { job, charge, state, branch, rows_bound: bound });
+        let is_adopted = !adoptions_in(&identity, &entries, &job)?.is_empty();
+        charged.push(ChargedJob { job, charge, state, branch, rows_bound: bound, is_adopted });
     }
     Ok(charged)
 }

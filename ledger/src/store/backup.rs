@@ -7,8 +7,10 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::open::{check_copy, copied};
+use super::open::check_copy;
+use super::overlay::Overlay;
 use crate::LedgerError;
 
 /// Readings, of which one must be whole. Between two commits there are milliseconds, and a ledger of megabytes is read in as many.
@@ -34,14 +36,15 @@ pub fn backup(path: &Path) -> Result<Vec<u8>, LedgerError> {
 }
 
 fn checked(bytes: Vec<u8>, path: &Path) -> Result<Vec<u8>, LedgerError> {
-    let of_bytes = |at: u64, piece: &mut [u8]| {
+    let bytes = Arc::new(bytes);
+    let behind = bytes.clone();
+    let of_bytes = move |at: u64, piece: &mut [u8]| {
         let at = at as usize;
-        piece.copy_from_slice(&bytes[at..at + piece.len()]);
+        piece.copy_from_slice(&behind[at..at + piece.len()]);
         Ok(())
     };
-    let copy = copied(bytes.len() as u64, of_bytes).map_err(|error| io_error(path, &error))?;
-    check_copy(copy, path)?;
-    Ok(bytes)
+    check_copy(Overlay::new(bytes.len() as u64, of_bytes), path)?;
+    Ok(Arc::unwrap_or_clone(bytes))
 }
 
 fn io_error(path: &Path, error: &io::Error) -> LedgerError {

@@ -2,10 +2,10 @@
 //! an older copy.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
     os::unix::fs::{FileExt, MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
@@ -18,21 +18,23 @@ const DIGITS: usize = 20;
 /// may be an earlier one, which proves less, and nothing that is wrong.
 pub struct Height {
     anchor: File,
+    path: PathBuf,
     /// Locked until the number is written: a lower one never follows a higher one.
     entries: Mutex<u64>,
     on_replaced: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Height {
-    /// Opens the anchor at `path`, whose ledger has `entries`. `on_replaced` is called at every change once the file has lost
-    /// its name: another copy of the ledger has an anchor of its own there.
+    /// Opens the anchor at `path`, whose ledger has `entries`. `on_replaced` is called at every change and every look once the file has
+    /// lost its name: another copy of the ledger has an anchor of its own there.
     pub fn open(
         path: &Path,
         entries: u64,
         on_replaced: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let anchor = OpenOptions::new().write(true).open(path)?;
-        Ok(Self { anchor, entries: Mutex::new(entries), on_replaced: Box::new(on_replaced) })
+        let path = path.to_owned();
+        Ok(Self { anchor, path, entries: Mutex::new(entries), on_replaced: Box::new(on_replaced) })
     }
 
     /// Writes a height that is higher by `more`.
@@ -42,7 +44,15 @@ impl Height {
         // What can't be written proves nothing later; the change itself is in the ledger.
         let _ = self.anchor.write_all_at(digits(*entries).as_bytes(), DIGITS_AT);
         drop(entries);
-        if self.anchor.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+        self.look();
+    }
+
+    /// Calls `on_replaced` where the file has lost its name. A folder that was moved with the file in it has not.
+    pub fn look(&self) {
+        let Ok(own) = self.anchor.metadata() else { return };
+        // A backup by hard links keeps a file alive that has lost its own name.
+        let is_other = |named: fs::Metadata| (named.dev(), named.ino()) != (own.dev(), own.ino());
+        if own.nlink() == 0 || fs::metadata(&self.path).is_ok_and(is_other) {
             (self.on_replaced)();
         }
     }

@@ -1,6 +1,7 @@
 //! Transactions on the ledger's tables. One rule holds for all callers: a change is reported as done once its backend
 //! has made it durable, and where that can't be known the store stops until it is opened again.
 
+pub mod acting;
 #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
 // a file can't lose its leader, and needs no list of changes
 pub mod backend;
@@ -8,6 +9,7 @@ pub mod backup;
 pub mod group_commit;
 pub mod height;
 pub mod open;
+pub mod overlay;
 pub mod recording;
 
 use std::{
@@ -15,7 +17,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        OnceLock,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -23,7 +25,11 @@ use std::{
 use durable_io::fail_point;
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
 
-use crate::{LedgerError, error::Fail};
+use crate::{
+    LedgerError,
+    chain::{AppendedEntry, stamp::Stamp},
+    error::Fail,
+};
 use backend::{Backend, CommitError};
 use height::Height;
 use recording::RecordingTransaction;
@@ -52,9 +58,15 @@ pub struct Store {
     path: PathBuf,
     /// The height in an anchor outside of the ledger, where there is one.
     height: OnceLock<Height>,
+    /// Who hears of every entry once it is durable. Locked from before a commit until that is heard, so that entries are
+    /// heard in order.
+    observer: OnceLock<Mutex<Observer>>,
     /// Set when a commit or the disk failed or the store panicked: the content of the disk is not known.
     stopped: AtomicBool,
 }
+
+/// Hears of entries that have become durable. It must return at once: the next change waits for it.
+pub type Observer = Box<dyn Fn(Vec<AppendedEntry>) + Send>;
 
 /// The result of a write transaction's body.
 pub enum Outcome<T> {
@@ -74,7 +86,8 @@ impl Store {
     /// Creates a store. Errors call it `path`.
     pub fn new(db: Database, backend: impl Backend + 'static, path: PathBuf) -> Self {
         let height = OnceLock::new();
-        Self { db, backend: Box::new(backend), path, height, stopped: AtomicBool::new(false) }
+        let observer = OnceLock::new();
+        Self { db, backend: Box::new(backend), path, height, observer, stopped: AtomicBool::new(false) }
     }
 
     /// Returns the store's path, or what errors call it.
@@ -87,6 +100,18 @@ impl Store {
         let _ = self.height.set(height);
     }
 
+    /// Looks whether the anchor with the height has been replaced.
+    pub fn look_at_anchor(&self) {
+        if let Some(height) = self.height.get() {
+            height.look();
+        }
+    }
+
+    /// Has the observer hear of every entry from now on, as soon as it is durable. The first one stays.
+    pub fn observe(&self, observer: Observer) {
+        let _ = self.observer.set(Mutex::new(observer));
+    }
+
     /// Runs a transaction that reads.
     pub fn read<T>(&self, body: impl FnOnce(&ReadTransaction) -> Result<T, Fail>) -> Result<T, LedgerError> {
         self.guarded(|| {
@@ -96,26 +121,34 @@ impl Store {
     }
 
     /// Runs a transaction that writes, and returns once it is durable. `what` names the change in the fail points
-    /// around it.
+    /// around it, and `stamp` says who makes it and when.
     pub fn write<T>(
         &self,
         #[cfg_attr(not(feature = "failpoints"), allow(unused_variables))] what: &'static str,
+        stamp: Stamp,
         body: impl FnOnce(&RecordingTransaction<'_>) -> Result<Outcome<T>, Fail>,
     ) -> Result<T, LedgerError> {
         self.guarded(|| {
             fail_point!("ledger::{what}::begin", self.stop("a fail point".to_owned()));
             let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
-            let writing = RecordingTransaction::new(&transaction, self.backend.wants_changes());
+            let writing = RecordingTransaction::new(&transaction, stamp, self.backend.wants_changes())
+                .keeping_entries(self.observer.get().is_some());
             match body(&writing) {
                 Ok(Outcome::Commit(value)) => {
                     let entries = writing.entries();
+                    let appended = writing.take_entries();
                     let changes = writing.into_changes();
                     fail_point!("ledger::{what}::before_commit", self.stop("a fail point".to_owned()));
+                    let observer = self.observer.get().filter(|_| !appended.is_empty());
+                    let observer = observer.map(|it| it.lock().unwrap_or_else(PoisonError::into_inner));
                     self.backend
                         .commit(transaction, &changes)
                         .map_err(|commit_error| self.not_committed(commit_error))?;
                     if let Some(height) = self.height.get().filter(|_| entries > 0) {
                         height.raise(entries);
+                    }
+                    if let Some(observer) = observer {
+                        observer(appended);
                     }
                     fail_point!("ledger::{what}::after_commit", self.stop("a fail point".to_owned()));
                     Ok(value)

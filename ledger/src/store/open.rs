@@ -1,8 +1,8 @@
-//! Opening a ledger: lock, check a copy, then open.
+//! Opening a ledger: lock, check, then open.
 //!
 //! redb repairs while it opens and while it checks, and a repair may drop the newest commit. On a damaged file that
-//! would lose bindings, and a second start would find a clean, shorter ledger. So the check runs on a copy in memory,
-//! under the lock; the file itself is opened only when the copy was whole.
+//! would lose bindings, and a second start would find a clean, shorter ledger. So the check runs in front of the file,
+//! under the lock, with what it changes in memory; the file itself is opened only when it was whole.
 
 use std::{
     fmt::Display,
@@ -18,11 +18,11 @@ use durable_io::{
     crash_point, create_private_file, create_private_folder, folder_of, make_private, sync_folder,
 };
 use proto::Nonce;
-use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableError, backends::InMemoryBackend};
+use redb::{Builder, Database, StorageBackend, backends::InMemoryBackend};
 
-use crate::{LedgerError, chain::verify, tables};
+use crate::{LedgerError, chain::verify, copies::anchor_of_earlier, tables};
 
-use super::{Store, backend::FileBackend, begin_durable, panic_text};
+use super::{Store, backend::FileBackend, begin_durable, overlay::Overlay, panic_text};
 
 /// Memory for cached pages, read and written. redb's default is 1 GiB, which a coordinator would fill after a few
 /// million rows.
@@ -61,21 +61,32 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     // The process that created it may have ended before the name was durable.
     sync_folder(folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
     let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
-    let copy = copied(length, |at, piece| file.read_exact_at(piece, at));
-    check_copy(copy.map_err(|error| io_error("reading it", error))?, path)?;
+    let behind = file.try_clone().map_err(|error| io_error("reading it", error))?;
+    let checked = check_copy(Overlay::new(length, move |at, piece| behind.read_exact_at(piece, at)), path);
+    if checked.is_err() {
+        // A store that failed its check may not be closed, and then has the file open for ever.
+        let _ = file.unlock();
+    }
+    checked?;
     let db = open_checked(file, path)?;
-    create_missing_tables(&db).map_err(|error| LedgerError::Io {
-        path: path.to_owned(),
-        reason: format!("adding tables that an older build did not have: {error}"),
-    })?;
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
 /// Begins a ledger, as [`crate::Ledger::init`] describes.
 pub fn init(path: &Path, id: Nonce) -> Result<(), LedgerError> {
+    let io_error = |doing: &str, error: io::Error| LedgerError::Io {
+        path: path.to_owned(),
+        reason: format!("{doing}: {error}"),
+    };
+    let earlier = anchor_of_earlier(path).map_err(|error| io_error("looking for anchors", error))?;
+    // Looked for last: another process that begins it at the same time writes its anchor after it.
+    let exists = path.try_exists().map_err(|error| io_error("looking for it", error))?;
+    if let Some(trace) = earlier.filter(|_| !exists) {
+        return Err(LedgerError::Lost { path: path.to_owned(), trace });
+    }
     create(path, id).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists if path.exists() => LedgerError::Begun { path: path.to_owned() },
-        _ => LedgerError::Io { path: path.to_owned(), reason: format!("beginning it: {error}") },
+        _ => io_error("beginning it", error),
     })
 }
 
@@ -115,18 +126,6 @@ pub fn create_tables(db: &Database, id: Nonce) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// Creates the tables that a ledger of an older build lacks; writes nothing where there are none.
-fn create_missing_tables(db: &Database) -> Result<(), redb::Error> {
-    match db.begin_read()?.open_table(tables::SWEEPS) {
-        Ok(_) => return Ok(()),
-        Err(TableError::TableDoesNotExist(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let transaction = begin_durable(db)?;
-    tables::create_all(&transaction)?;
-    Ok(transaction.commit()?)
-}
-
 /// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger with the id
 /// `new`: where that stops half way, the store must be emptied again, as the draft of a file is.
 pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Store, LedgerError> {
@@ -138,8 +137,9 @@ pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Sto
         check_copy(copy.map_err(|error| failed(&error))?, path)?;
     }
     let db = caught(|| builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
-    let created = if is_new { create_tables(&db, new) } else { create_missing_tables(&db) };
-    created.map_err(|error| failed(&error))?;
+    if is_new {
+        create_tables(&db, new).map_err(|error| failed(&error))?;
+    }
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
@@ -156,8 +156,40 @@ pub fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> i
     Ok(copy)
 }
 
-/// Checks the store's checksums and format, then every chain and the records against it.
-pub fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<(), LedgerError> {
+/// Opens the file at `path` for reading, and checks the store's checksums and format: nothing is written to it.
+pub fn read(path: &Path) -> Result<Database, LedgerError> {
+    let io_error = |doing: &str, error: io::Error| LedgerError::Io {
+        path: path.to_owned(),
+        reason: format!("{doing}: {error}"),
+    };
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => LedgerError::Missing { path: path.to_owned() },
+        _ => io_error("opening it", error),
+    })?;
+    // Its owner writes while it has the file open.
+    match file.try_lock_shared() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => return Err(io_error("locking it", error)),
+    }
+    let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
+    let lock = file.try_clone().map_err(|error| io_error("reading it", error))?;
+    // The store keeps the file, and so the lock.
+    let sound = sound_copy(Overlay::new(length, move |at, piece| file.read_exact_at(piece, at)), path);
+    if sound.is_err() {
+        let _ = lock.unlock();
+    }
+    sound
+}
+
+/// Checks the checksums and format of a copy, which it may repair, then every chain and the records against it.
+pub fn check_copy(copy: impl StorageBackend, path: &Path) -> Result<(), LedgerError> {
+    let db = sound_copy(copy, path)?;
+    without_panic(db, path, |db| verify::verify(db, path)).map(drop)
+}
+
+/// Opens a copy whose checksums and format are right.
+fn sound_copy(copy: impl StorageBackend, path: &Path) -> Result<Database, LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
         return Err(damaged("the file is empty".to_owned()));
@@ -172,16 +204,21 @@ pub fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<(), LedgerError>
             return Err(damaged(reason));
         }
     }
-    let check = || {
-        verify::check_format(&db, path)?;
-        create_missing_tables(&db).map_err(|error| damaged(error.to_string()))?;
-        verify::verify(&db, path)
-    };
-    match catch_unwind(AssertUnwindSafe(check)) {
-        Ok(checked) => checked,
+    without_panic(db, path, |db| verify::check_format(db, path))
+}
+
+/// Runs a check of a copy, and returns the copy. A panic of the store is damage like any other.
+fn without_panic(
+    db: Database,
+    path: &Path,
+    check: impl FnOnce(&Database) -> Result<(), LedgerError>,
+) -> Result<Database, LedgerError> {
+    match catch_unwind(AssertUnwindSafe(|| check(&db))) {
+        Ok(checked) => checked.map(|()| db),
         Err(panic) => {
+            // Closing a store that has just failed may panic again.
             std::mem::forget(db);
-            Err(damaged(panic_text(&*panic)))
+            Err(LedgerError::Damaged { path: path.to_owned(), reason: panic_text(&*panic) })
         }
     }
 }

@@ -11,29 +11,55 @@ use redb::{
     TableError, TableHandle, TableStats, WriteTransaction,
 };
 
-use crate::wire::{change::Change, json_codec::Field};
+use crate::{
+    chain::{AppendedEntry, stamp::Stamp},
+    wire::{change::Change, json_codec::Field},
+};
 
 /// A write transaction that records its changes.
 pub struct RecordingTransaction<'d> {
     transaction: &'d WriteTransaction,
+    /// Who makes the changes, and when.
+    stamp: Stamp,
     changes: Option<RefCell<Vec<Change>>>,
     entries: Cell<u64>,
+    /// The entries themselves, where someone observes the ledger.
+    appended: Option<RefCell<Vec<AppendedEntry>>>,
 }
 
 impl<'d> RecordingTransaction<'d> {
     /// Wraps redb's transaction. Changes are recorded where `records_changes`.
-    pub fn new(transaction: &'d WriteTransaction, records_changes: bool) -> Self {
-        Self { transaction, changes: records_changes.then(RefCell::default), entries: Cell::new(0) }
+    pub fn new(transaction: &'d WriteTransaction, stamp: Stamp, records_changes: bool) -> Self {
+        let changes = records_changes.then(RefCell::default);
+        Self { transaction, stamp, changes, entries: Cell::new(0), appended: None }
     }
 
-    /// Counts an entry that was added to a chain.
-    pub fn entry_added(&self) {
+    /// Returns the same transaction, which keeps the entries that are added to chains.
+    pub fn keeping_entries(self, keeps_entries: bool) -> Self {
+        Self { appended: keeps_entries.then(RefCell::default), ..self }
+    }
+
+    /// Counts an entry that was added to a chain, and keeps it where it is wanted.
+    pub fn entry_added(&self, entry: impl FnOnce() -> AppendedEntry) {
         self.entries.set(self.entries.get() + 1);
+        if let Some(appended) = &self.appended {
+            appended.borrow_mut().push(entry());
+        }
+    }
+
+    /// Takes the entries that were added to chains, in order; none where they were not kept.
+    pub fn take_entries(&self) -> Vec<AppendedEntry> {
+        self.appended.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
     /// Returns how many entries were added to chains.
     pub fn entries(&self) -> u64 {
         self.entries.get()
+    }
+
+    /// Returns who makes the changes, and when.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
     }
 
     /// Opens a table for writing.

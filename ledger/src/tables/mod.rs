@@ -13,14 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::error::Fail;
 
 /// The version of the tables. It rises with every change that an older build can't read.
-pub const FORMAT: u64 = 3;
-/// The version of a ledger that has data sets: a build that knows none of them would let their jobs rewind for nothing.
-/// A ledger gets it with its first data set.
-pub const FORMAT_WITH_DATA_SETS: u64 = 4;
-
-/// The version of a ledger that was adopted: a build that knows nothing of that can't read the chains. A ledger gets it
-/// when it is.
-pub const FORMAT_WITH_ADOPTION: u64 = 5;
+pub const FORMAT: u64 = 6;
 
 /// Numbers of the ledger itself, by name.
 pub const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -46,7 +39,7 @@ pub const DATA_SETS: TableDefinition<&str, &[u8]> = TableDefinition::new("data_s
 pub const CHARGES: TableDefinition<&str, &[u8]> = TableDefinition::new("charges");
 /// Sweep -> its record, with the number of runs that was drawn.
 pub const SWEEPS: TableDefinition<&str, &[u8]> = TableDefinition::new("sweeps");
-/// Job or `data-set/` and a data set, index -> hash of the entry, then its event as JSON.
+/// Job or `data-set/` and a data set, index -> hash of the entry, then its event as JSON, behind who and when.
 pub const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("entries");
 /// Job or `data-set/` and a data set -> number of its entries, hash of the last.
 pub const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("heads");

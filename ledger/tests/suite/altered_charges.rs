@@ -1,18 +1,17 @@
-//! A ledger whose charges are not what its chains say is refused, and an older ledger gets the tables it lacks.
+//! A ledger whose charges are not what its chains say is refused.
 
 use ledger::{DataSetRecord, Ledger, LedgerError, Reservation, SweepRecord};
 use proto::{
     DataSetId, SweepId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableTable, TableDefinition};
 
 use crate::{Place, job, two_shards};
 
 const CHARGES: TableDefinition<&str, &[u8]> = TableDefinition::new("charges");
 const DATA_SETS: TableDefinition<&str, &[u8]> = TableDefinition::new("data_sets");
 const SWEEPS: TableDefinition<&str, &[u8]> = TableDefinition::new("sweeps");
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 
 fn charged(place: &Place) {
     let ledger = place.open();
@@ -92,30 +91,4 @@ fn a_charge_that_is_gone_is_damage() {
     }
     let error = Ledger::open(&place.path()).err().unwrap();
     assert!(matches!(error, LedgerError::Damaged { .. }) && error.to_string().contains("charges"), "{error}");
-}
-
-/// A build that knows no data sets reads format 3: it refuses a ledger that has some, and one without stays readable.
-#[test]
-fn a_ledger_gets_another_format_with_its_first_data_set() {
-    let place = Place::new();
-    drop(place.with_job());
-    let format = || {
-        let db = Database::open(place.path()).unwrap();
-        db.begin_read().unwrap().open_table(META).unwrap().get("format").unwrap().unwrap().value()
-    };
-    assert_eq!(format(), 3);
-    {
-        let db = Database::open(place.path()).unwrap();
-        let transaction = db.begin_write().unwrap();
-        let gone = [CHARGES, SWEEPS, DATA_SETS].map(|table| transaction.delete_table(table).unwrap());
-        assert_eq!(gone, [true; 3]);
-        transaction.commit().unwrap();
-    }
-    // As an older build left it.
-    assert!(Ledger::open(&place.path()).unwrap().data_sets().unwrap().is_empty());
-    let place = Place::new();
-    charged(&place);
-    let db = Database::open(place.path()).unwrap();
-    let found = db.begin_read().unwrap().open_table(META).unwrap().get("format").unwrap().unwrap().value();
-    assert_eq!(found, 4);
 }

@@ -1,12 +1,18 @@
 //! The chain of events: what happened, in order, and nothing that can be changed unseen.
 
-use ledger::{BoundRow, Event, JobState, Ledger, LedgerError};
+use ledger::{
+    BoundRow, Clock, Entry, Event, JobState, Ledger, LedgerError, Opened, Opening, Principal, Stamp,
+};
 use proto::CheckpointRecord;
 use proto::model::{CheckpointPiece, OpenBranch};
 use redb::{Database, ReadableTable, TableDefinition};
 use sha2::{Digest, Sha256};
 
 use crate::{Place, commitment, id, nonce, range, rows};
+
+fn event_of(entry: &Entry) -> Event {
+    serde_json::from_str(&Stamp::split(&entry.event).unwrap().1).unwrap()
+}
 
 /// Returns an event of every kind.
 fn eventful(ledger: &Ledger) {
@@ -62,8 +68,7 @@ fn every_event_is_in_the_chain_and_anyone_can_check_it() {
         assert_eq!(entry.hash, hash);
     }
     assert_eq!((head.entries, head.hash), (entries.len() as u64, hash));
-    let events: Vec<Event> =
-        entries.iter().map(|entry| serde_json::from_str(&entry.event).unwrap()).collect();
+    let events: Vec<Event> = entries.iter().map(event_of).collect();
     let row = |row, text: &str| BoundRow { row, commitment: commitment(text) };
     assert!(matches!(events[0], Event::Created { dimension: 2000, .. }));
     assert_eq!(events[1], Event::Bound { branch: 0, rows: vec![row(0, "a"), row(1, "b"), row(2, "c")] });
@@ -90,6 +95,48 @@ fn every_event_is_in_the_chain_and_anyone_can_check_it() {
     for (bytes, whole) in [(0, 1), (two - 1, 1), (two, 2), (usize::MAX, 7)] {
         assert_eq!(ledger.entries(&id("j"), 4, 99, bytes).unwrap(), entries[4..4 + whole], "{bytes} bytes");
     }
+}
+
+/// Each call is recorded under its own principal, also where several share a commit, and by the clock of its ledger.
+#[test]
+fn entries_say_who_made_them_and_when() {
+    let place = Place::new();
+    let ledger = place.with_job().with_clock(Clock::new(|| 1_790_000_000_000));
+    let stamps = |ledger: &Ledger| -> Vec<(String, u64)> {
+        let entries = ledger.entries(&id("j"), 1, 1000, usize::MAX).unwrap();
+        let stamps = entries.iter().map(|entry| Stamp::split(&entry.event).unwrap().0);
+        stamps.map(|stamp| (stamp.by.to_string(), stamp.at_ms)).collect()
+    };
+    let trainers: Vec<Principal> = (0..16).map(|n| Principal::new(&format!("trainer token:{n}"))).collect();
+    std::thread::scope(|scope| {
+        for (row, trainer) in (0u64..).zip(&trainers) {
+            let ledger = ledger.acting_as(trainer.clone());
+            scope.spawn(move || ledger.bind(&id("j"), 0, rows(row, row + 1), &[commitment("x")]).unwrap());
+        }
+    });
+    let entries = ledger.entries(&id("j"), 1, 1000, usize::MAX).unwrap();
+    assert_eq!(entries.len(), 16);
+    for entry in &entries {
+        let Event::Bound { rows, .. } = event_of(entry) else { panic!("{}", entry.event) };
+        let by = Stamp::split(&entry.event).unwrap().0.by;
+        assert_eq!(by, trainers[rows[0].row as usize], "row {}", rows[0].row);
+    }
+    let operator_name = Principal::new("operator spiffe://here/rustle/operator");
+    let operator = ledger.acting_as(operator_name.clone());
+    let rewind = OpenBranch { job: id("j"), from_row: 2, expected_branch: 0, parent: None };
+    operator.open_branch(&rewind, nonce(1)).unwrap();
+    ledger.set_job_state(&id("j"), JobState::Finished).unwrap();
+    let found = stamps(&ledger);
+    assert!(found.iter().all(|(_, at_ms)| *at_ms == 1_790_000_000_000), "{found:?}");
+    assert_eq!(found[16].0, "operator spiffe://here/rustle/operator");
+    assert_eq!(found[17].0, "local");
+    let openings = ledger.openings(&id("j")).unwrap();
+    assert_eq!(openings[0].of, Opened::Created);
+    let opened =
+        Opening { of: Opened::BranchOpened { branch: 1 }, by: operator_name, at_ms: 1_790_000_000_000 };
+    assert_eq!(openings[1..], [opened]);
+    drop((ledger, operator));
+    assert_eq!(stamps(&place.open()), found, "another opening reads the same");
 }
 
 #[test]
@@ -121,7 +168,7 @@ type Change = fn(&redb::WriteTransaction);
 /// Someone edits the file with a tool that keeps its checksums right.
 #[test]
 fn an_edited_record_is_found_whichever_it_is() {
-    let edits: [(&str, Change); 14] = [
+    let edits: [(&str, Change); 15] = [
         ("a commitment", |t| {
             t.open_table(BINDINGS).unwrap().insert(("j", 0, 1), [1; 33]).unwrap();
         }),
@@ -165,6 +212,13 @@ fn an_edited_record_is_found_whichever_it_is() {
             let stored = entries.get(("j", 1)).unwrap().unwrap().value().to_vec();
             let (hash, event) = stored.split_at(32);
             let event = std::str::from_utf8(event).unwrap().replace("[0,", "[9,");
+            entries.insert(("j", 1), [hash, event.as_bytes()].concat().as_slice()).unwrap();
+        }),
+        ("who made an entry", |t| {
+            let mut entries = t.open_table(ENTRIES).unwrap();
+            let stored = entries.get(("j", 1)).unwrap().unwrap().value().to_vec();
+            let (hash, event) = stored.split_at(32);
+            let event = std::str::from_utf8(event).unwrap().replace("local", "lokal");
             entries.insert(("j", 1), [hash, event.as_bytes()].concat().as_slice()).unwrap();
         }),
         ("a job's state", |t| {

@@ -4,6 +4,7 @@ use std::sync::Barrier;
 
 use ledger::{
     ChargeState, Created, DataSetRecord, Head, JobState, Ledger, LedgerError, Recharge, Reservation, Result,
+    Stamp,
 };
 use proto::{
     DataSetId,
@@ -77,7 +78,7 @@ fn a_data_set_is_recorded_once_and_stays() {
         .data_set_entries(&name(), 0, 10, 1 << 20)
         .unwrap()
         .into_iter()
-        .map(|entry| entry.event.split('"').nth(3).unwrap().to_owned())
+        .map(|entry| Stamp::split(&entry.event).unwrap().1.split('"').nth(3).unwrap().to_owned())
         .collect();
     assert_eq!(kinds, ["data_set_created", "reserved", "budget_granted"]);
     assert_eq!(before.head.entries, 3);

@@ -16,7 +16,9 @@ mod faults;
 mod formats;
 mod jobs;
 mod memory;
+mod offline;
 mod parts;
+mod seen;
 mod shards;
 
 use ledger::Ledger;

@@ -13,7 +13,7 @@ const ROW: u64 = 7;
 fn request(from: Rank, branch: u64, text: &str) -> RowRequest {
     let commitment = Commitment::of_text(text);
     let digest = commitment.to_bytes();
-    let get = Get { slot: 0, in_window: false, row: ROW, start: 0, end: 1, offset: 0, branch, digest };
+    let get = Get::first(ROW, branch, digest);
     RowRequest { from, get, range: CoordinateRange { start: 0, end: 1 }, commitment }
 }
 

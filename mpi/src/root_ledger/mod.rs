@@ -42,7 +42,6 @@ impl RootLedger {
         ranges: &[CoordinateRange],
         watermarks: &Watermarks,
     ) -> anyhow::Result<Self> {
-        release::job::float_rows(plan)?;
         let ledger = Ledger::open(&args.ledger)?;
         watermarks.check_against(&ledger, &args.job)?;
         let store_url = args.store_url()?.unwrap_or_default();

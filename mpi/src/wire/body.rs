@@ -1,6 +1,6 @@
 //! The payloads of messages.
 
-use proto::{Commitment, CoordinateRange, ServiceError};
+use proto::{Commitment, CoordinateRange, ElementType, ServiceError};
 
 use super::Message;
 
@@ -11,6 +11,8 @@ pub struct Get {
     pub slot: u32,
     /// True where the data goes to the sender's part of the window, `offset` bytes from its start.
     pub in_window: bool,
+    /// True where integers on a grid are requested, false where `f32`.
+    pub integers: bool,
     /// The row, counted from 0.
     pub row: u64,
     /// The first coordinate.
@@ -26,6 +28,17 @@ pub struct Get {
 }
 
 impl Get {
+    /// Returns a request for the first coordinate of a row of floats.
+    #[cfg(test)]
+    pub fn first(row: u64, branch: u64, digest: [u8; Commitment::BYTES]) -> Self {
+        Self { slot: 0, in_window: false, integers: false, row, start: 0, end: 1, offset: 0, branch, digest }
+    }
+
+    /// Returns the type of the values that are requested.
+    pub fn element(&self) -> ElementType {
+        if self.integers { ElementType::I32 } else { ElementType::F32 }
+    }
+
     /// Returns the coordinates. Fails where they are no range.
     pub fn range(&self) -> Result<CoordinateRange, ServiceError> {
         CoordinateRange::new(self.start, self.end)

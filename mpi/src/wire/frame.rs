@@ -170,8 +170,8 @@ impl From<&Message> for Frame {
         let frame = Self::new(message.kind());
         match message {
             Message::Get(get) => {
-                let Get { slot, in_window, row, start, end, offset, branch, digest } = *get;
-                Self { slot, in_window, row, start, end, offset, id: branch, digest, ..frame }
+                let Get { slot, in_window, integers: flag, row, start, end, offset, branch, digest } = *get;
+                Self { slot, in_window, flag, row, start, end, offset, id: branch, digest, ..frame }
             }
             Message::Ready(reply) | Message::Refused(reply) => {
                 let Reply { slot, in_window, flag, row, start, end, offset, branch, digest, .. } = *reply;
@@ -213,7 +213,10 @@ impl From<Frame> for Message {
         let job = |action| Self::Job(JobRequest { slot, action });
         let binding = Binding { branch: id, row, digest };
         match kind {
-            Kind::Get => Self::Get(Get { slot, in_window, row, start, end, offset, branch: id, digest }),
+            Kind::Get => {
+                let integers = flag;
+                Self::Get(Get { slot, in_window, integers, row, start, end, offset, branch: id, digest })
+            }
             Kind::Ready | Kind::Refused => {
                 let reply =
                     Reply { slot, in_window, flag, row, start, end, offset, branch: id, digest, text };

@@ -16,6 +16,7 @@ fn get() -> Get {
     Get {
         slot: 77,
         in_window: true,
+        integers: false,
         row: 7,
         start: 512,
         end: u64::MAX,

@@ -17,7 +17,7 @@ use super::{
     CallClass, CallPermit, CallRates, ErrorMapping, FairShare, InFlight, InflightBytes, LimitedBody, Limits,
     MessagePermit, Reservation,
 };
-use crate::auth::{Authenticator, ClientKey, Refusal};
+use crate::auth::{Authenticator, CallerName, ClientKey, Refusal};
 use crate::net::peer::PeerInfo;
 use crate::telemetry::rate_limited_log::RateLimitedLog;
 
@@ -81,6 +81,8 @@ pub struct GuardService<S> {
 struct Admission {
     permit: CallPermit,
     caller: ClientKey,
+    /// The caller in records.
+    name: CallerName,
     is_of_cluster: bool,
 }
 
@@ -103,7 +105,8 @@ impl Guard {
         let permit = self.calls.take(&caller.key, class)?;
         request.extensions_mut().insert(access);
         request.extensions_mut().insert(caller.key.clone());
-        Ok(Admission { permit, caller: caller.key, is_of_cluster })
+        let name = caller.name(rpc.map_or(&[], |rpc| rpc.roles));
+        Ok(Admission { permit, caller: caller.key, name, is_of_cluster })
     }
 
     /// Returns the request with a body that is read no further than it may be long and there is room for it.
@@ -156,7 +159,7 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let guard = self.guard.clone();
         let rpc = rpc::find_in(guard.rpcs, request.uri().path());
-        let Admission { permit, caller, is_of_cluster } = match guard.admit(&mut request, rpc) {
+        let Admission { permit, caller, name, is_of_cluster } = match guard.admit(&mut request, rpc) {
             Ok(admission) => admission,
             Err(refusal) => return Box::pin(async move { Ok(guard.errors.status(refusal).into_http()) }),
         };
@@ -168,7 +171,7 @@ where
         let handling = self.inner.call(request);
         Box::pin(async move {
             // A message stays in memory until it is answered, also while its call waits behind others.
-            match tokio::time::timeout(limit, in_flight.scope(handling)).await {
+            match tokio::time::timeout(limit, name.scope(in_flight.scope(handling))).await {
                 Ok(response) => {
                     let mut response = response?;
                     guard.log_refusal(&caller, &path, &response);

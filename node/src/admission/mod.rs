@@ -5,7 +5,7 @@
 //!
 //! * Calls: [`GuardLayer`] stands in front of every handler and applies [`FairShare`] (calls at once), [`CallRates`]
 //!   (calls a second), [`LimitedBody`] and [`InflightBytes`] (request messages). [`in_flight`] is the room of the
-//!   call that is being handled; [`Budget`] limits bytes to or from each caller; [`ErrorMapping`] words refusals.
+//!   call that is being handled; [`Budget`] limits bytes to or from each caller, [`KeyedRates`] whatever has a rate for each key; [`ErrorMapping`] words refusals.
 //! * Connections: [`ConnectionLimit`], [`ClientConnections`], and for TLS handshakes [`HandshakeRate`] and
 //!   [`Handshakes`].
 //! * HTTP/2: [`PacedStream`] reads a connection no faster than its [`ReadThrottle`]s allow, by the costs of
@@ -24,6 +24,7 @@ mod handshakes;
 mod http2_cost;
 mod in_flight;
 mod inflight_bytes;
+mod keyed_rate;
 mod limits;
 mod paced_stream;
 mod read_throttle;
@@ -42,6 +43,7 @@ pub use handshakes::{Handshake, Handshakes};
 pub use http2_cost::{FRAME_BYTES, FrameCosts, HEAD_BYTES, PREFACE_BYTES};
 pub use in_flight::{InFlight, in_flight};
 pub use inflight_bytes::{InflightBytes, InflightBytesPermit};
+pub use keyed_rate::KeyedRates;
 pub use limits::{CLOSING_GRACE, HEADER_BYTES, Limits};
 pub use paced_stream::PacedStream;
 pub use read_throttle::{CallerThrottles, ReadThrottle, TOO_LARGE_CALLS};

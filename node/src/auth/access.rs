@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::refusal::RefusalLog;
-use super::{ClientKey, Grant, Refusal};
+use super::{CallerRole, ClientKey, Grant, Refusal};
 
 /// The grants that admitted a call. There is at least one, unless callers are not authenticated.
 #[derive(Clone, Debug)]
@@ -36,6 +36,12 @@ impl Access {
     /// Checks that the caller may fetch these coordinates of the job.
     pub fn check_range(&self, job: &str, range: &Range<u64>) -> Result<(), Refusal> {
         self.allowed_extent(job, Some(range.clone())).map(drop)
+    }
+
+    /// Returns whether a grant of this role is among those that admitted the call. Of a caller that is not authenticated
+    /// none is.
+    pub fn has_role(&self, role: CallerRole) -> bool {
+        self.0.as_ref().is_some_and(|known| known.grants.iter().any(|grant| grant.role == role))
     }
 
     /// Returns the part of the job that the caller may fetch and that holds `requested`; `None` for all of the job.

@@ -6,7 +6,7 @@ use http::{Extensions, HeaderMap};
 use proto::rpc::{CallerRole, Rpc};
 
 use super::refusal::RefusalLog;
-use super::{Access, ClientKey, Grant, Identity, Refusal, Tokens};
+use super::{Access, CallerName, ClientKey, Grant, Identity, Refusal, Tokens};
 use crate::net::peer::{Peer, PeerInfo, network};
 
 /// A caller as its connection and headers show it.
@@ -16,6 +16,8 @@ pub struct Caller {
     pub key: ClientKey,
     /// `None` where callers are not authenticated.
     grants: Option<Vec<Grant>>,
+    /// The certificate's URI, the beginning of the token's digest, or both; else where the caller is.
+    identity: String,
 }
 
 impl Caller {
@@ -24,6 +26,24 @@ impl Caller {
         let is_member = |grant: &Grant| matches!(grant.role, CallerRole::Worker | CallerRole::Coordinator);
         self.grants.as_ref().is_none_or(|grants| grants.iter().any(is_member))
     }
+
+    /// Returns the caller's roles that may make a call of `roles`, and its identity.
+    pub fn name(&self, roles: &[CallerRole]) -> CallerName {
+        let Some(grants) = &self.grants else { return CallerName::new(format!("anyone {}", self.identity)) };
+        let own =
+            |role: &&CallerRole| roles.contains(role) && grants.iter().any(|grant| grant.role == **role);
+        let own: Vec<&str> = CallerRole::ALL.iter().filter(own).map(|role| role.name()).collect();
+        CallerName::new(format!("{} {}", own.join("+"), self.identity))
+    }
+}
+
+/// What a caller shows.
+struct Credentials {
+    /// The caller's name, for limits on each caller.
+    key: String,
+    /// The caller's name in records.
+    identity: String,
+    grants: Vec<Grant>,
 }
 
 /// The credentials that a server requires of its callers.
@@ -51,26 +71,26 @@ impl Authenticator {
         };
         let shown =
             self.credentials(peer, headers).inspect_err(|_| self.refusals.unauthenticated(address))?;
-        let key = match &shown {
-            Some((name, _)) => name.as_str().into(),
-            None => address.map_or_else(|| "local".into(), |address| address.to_string().into()),
-        };
-        Ok(Caller { key: ClientKey(key), grants: shown.map(|(_, grants)| grants) })
+        let place = address.map_or_else(|| "local".to_owned(), |address| address.to_string());
+        Ok(match shown {
+            Some(Credentials { key, identity, grants }) => {
+                Caller { key: ClientKey(key.into()), grants: Some(grants), identity }
+            }
+            None => Caller { key: ClientKey(place.as_str().into()), grants: None, identity: place },
+        })
     }
 
-    /// Returns the caller's name and grants by its certificate and token; `None` where neither is required.
-    fn credentials(
-        &self,
-        peer: Option<&Peer>,
-        headers: &HeaderMap,
-    ) -> Result<Option<(String, Vec<Grant>)>, Refusal> {
+    /// Returns what the caller shows by its certificate and token; `None` where neither is required.
+    fn credentials(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Option<Credentials>, Refusal> {
         let is_local = peer == Some(&Peer::Local);
         let mut name = String::new();
+        let mut identities = Vec::new();
         let mut grants = Vec::new();
         if let Some(Peer::Certified(_, Some(identity))) = peer
             && self.own.as_ref().is_some_and(|own| own.trust_domain == identity.trust_domain)
         {
             name = identity.role.to_string();
+            identities.push(identity.to_string());
             grants.push(Grant::from_identity(identity));
         }
         if let Some(tokens) = &self.tokens
@@ -79,11 +99,12 @@ impl Authenticator {
             // A token that doesn't count is refused, whatever else is shown: its caller should learn of the mistake.
             let (digest, grant) = tokens.find(presented.as_bytes()).ok_or(Refusal::Unauthenticated)?;
             name = format!("{name} {}", &digest[..12]);
+            identities.push(format!("token:{}", &digest[..12]));
             grants.push(grant);
         }
         let is_open = self.own.is_none() && self.tokens.is_none();
         if !grants.is_empty() {
-            Ok(Some((name, grants)))
+            Ok(Some(Credentials { key: name, identity: identities.join(" "), grants }))
         } else if is_local || is_open {
             Ok(None)
         } else {
@@ -139,6 +160,22 @@ mod tests {
         assert_eq!(list(identity("spiffe://elsewhere/rustle/operator")), Err(Refusal::Unauthenticated));
         assert_eq!(list(None), Err(Refusal::Unauthenticated));
         assert_eq!(list(identity("spiffe://here/rustle/scraper")), Err(Refusal::Forbidden));
+    }
+
+    #[test]
+    fn a_callers_name_has_the_roles_that_may_call_and_its_identity() {
+        let named = |own: Option<&str>, peer| {
+            let authenticator = Authenticator::new(own.and_then(identity), None);
+            let mut extensions = Extensions::new();
+            extensions.insert(PeerInfo { peer, throttle: ReadThrottle::new(1) });
+            let caller = authenticator.caller(&extensions, &HeaderMap::new()).unwrap();
+            caller.name(&[CallerRole::Trainer, CallerRole::Operator]).as_str().to_owned()
+        };
+        let own = Some("spiffe://here/rustle/coordinator");
+        let job = named(own, Peer::Certified(HERE, identity("spiffe://here/rustle/job/a")));
+        assert_eq!(job, "trainer spiffe://here/rustle/job/a");
+        assert_eq!(named(own, Peer::Local), "anyone local");
+        assert_eq!(named(None, Peer::Plain(HERE)), "anyone 127.0.0.1");
     }
 
     #[test]

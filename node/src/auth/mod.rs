@@ -10,8 +10,10 @@
 //!   [`Bearer`]: a caller's own token.
 //! * [`Grant`]: one role, of one job or of all; [`Caller`]: a caller and its grants.
 //! * [`Authenticator`], [`Access`], [`Refusal`]: the two checks and their outcome.
+//! * [`CallerName`]: who a task acts for, as records name it.
 
 mod access;
+mod acting;
 mod authenticator;
 mod bearer;
 mod grant;
@@ -20,6 +22,7 @@ mod refusal;
 mod tokens;
 
 pub use access::Access;
+pub use acting::{CallerName, caller, carry_caller};
 pub use authenticator::{Authenticator, Caller};
 pub use bearer::{Bearer, BearerError};
 pub use grant::Grant;

@@ -9,7 +9,10 @@ use std::{
 use node::process::runtime::spawn;
 use noise_kernel::{History, JobKey, RowGenerator};
 use plan::Plan;
-use proto::{JobId, Result, ServiceError, model::LeaseGrant};
+use proto::{
+    JobId, Result, ServiceError,
+    model::{GrantedLeases, LeaseGrant},
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -27,8 +30,11 @@ use crate::{
 };
 
 mod status;
+mod taken;
 
 pub use status::Registration;
+use taken::log_taken;
+pub use taken::log_unreadable;
 
 /// Job, shard, and the epoch or the number of a preparation: a worker may hold a shard of one layout beside the shard
 /// of that number of the next.
@@ -48,13 +54,6 @@ struct LeaseTable {
     verifier: Option<TokenVerifier>,
     /// Without a heartbeat until then, nothing is served: the shards may have another owner.
     valid_until: Instant,
-}
-
-/// The grants of a heartbeat's response.
-#[derive(Debug, Default)]
-pub struct Grants {
-    pub leases: Vec<LeaseGrant>,
-    pub standbys: Vec<LeaseGrant>,
 }
 
 /// Signatures that prove keys, by challenge and job.
@@ -107,7 +106,7 @@ impl Leases {
     /// standby is served from now on, a report that the coordinator waits for in the next heartbeat.
     pub fn apply(
         self: &Arc<Self>,
-        granted: Grants,
+        granted: GrantedLeases,
         verifier: TokenVerifier,
         ttl: Duration,
         asked: Instant,
@@ -122,6 +121,7 @@ impl Leases {
         // What stays as it is comes first: nothing else may take its state over.
         let new_leases = keep_same(&mut shards, &mut table.shards, granted.leases);
         let new_standbys = keep_same(&mut standbys, &mut table.standbys, granted.standbys);
+        log_taken(&new_leases);
         let mut is_taken_over = false;
         for grant in new_leases {
             let prepared = adopted(&mut standbys, &grant);
@@ -158,7 +158,7 @@ impl Leases {
     /// Restores the shard, then generates its rows until the lease is lost.
     async fn start(self: Arc<Self>, shard: Arc<Shard>, plans: Arc<dyn PlanSource>) {
         let grant = shard.grant();
-        tracing::info!(job = %grant.job, shard = grant.shard, range = %grant.range, epoch = grant.epoch, "lease taken");
+        tracing::debug!(job = %grant.job, shard = grant.shard, range = %grant.range, epoch = grant.epoch, "shard begun");
         let restored = tokio::select! {
             biased;
             restored = self.prepare(&shard, &*plans) => restored,

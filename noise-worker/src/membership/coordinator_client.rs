@@ -5,7 +5,7 @@ use std::time::Duration;
 use node::net::dial::{self, CallInterceptor, DialError, DialOptions};
 use node::net::leader_channel::{LeaderChannel, split_urls};
 use node::tls::ExpectedServer;
-use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
+use proto::{MAX_GRANTS_BYTES, MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
 use tonic::{
     service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
@@ -42,7 +42,7 @@ pub fn over(url: &str, dial: impl FnOnce(Endpoint) -> Channel) -> anyhow::Result
 
 fn client(following: LeaderChannel, interceptor: CallInterceptor) -> Client {
     let client = WorkersClient::with_interceptor(following, interceptor);
-    client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+    client.max_decoding_message_size(MAX_GRANTS_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
 fn endpoint_of(url: &str) -> Result<Endpoint, DialError> {

@@ -16,14 +16,14 @@ use node::{net::backoff::Backoff, process::readiness::Readiness};
 use proto::{
     CoordinatorPublicKey, Incarnation, JobId, MAX_MARKS_PER_MESSAGE, Nonce, PROTOCOL_VERSION, Result,
     ServiceError, WorkerId,
-    model::{LeaseGrant, LocalAccess, WorkerPlace, WorkerRecord},
+    model::{GrantedLeases, LocalAccess, WorkerPlace, WorkerRecord},
     pb,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    leases::{Grants, Leases, PlanSource, Registration},
+    leases::{Leases, PlanSource, Registration, log_unreadable},
     token_verifier::TokenVerifier,
 };
 use coordinator_client::Client;
@@ -265,10 +265,9 @@ async fn heartbeat(
         highest_epoch: record.highest_epoch,
     };
     let response = client.heartbeat(request).await?.into_inner();
-    let grants = |grants: Vec<pb::LeaseGrant>| -> Result<Vec<_>> {
-        grants.into_iter().map(LeaseGrant::try_from).collect()
-    };
-    let granted = Grants { leases: grants(response.grants)?, standbys: grants(response.standbys)? };
+    // What can't be read is not served; what other jobs were granted is.
+    let (granted, unreadable) = GrantedLeases::read(response.grants, response.standbys);
+    log_unreadable(&unreadable);
     leases.release_log.mark_reported(&record);
     let key = CoordinatorPublicKey::from_slice(&response.coordinator_key)?;
     let verifier = TokenVerifier {

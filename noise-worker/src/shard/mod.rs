@@ -1,6 +1,7 @@
 //! One shard of one job: its lease, its phase, and the rows that it keeps.
 
 mod lookahead;
+pub mod readers;
 pub mod row;
 mod smoothed;
 mod waiting;
@@ -20,12 +21,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::generation_spec::GenerationSpec;
+use readers::ReaderRows;
 use row::{BufferPool, Row, Window};
 use smoothed::Smoothed;
 
 pub use lookahead::{NextBatch, batch_rows};
 
-/// ReleasedRow rows kept for a retry, so that it needs no replay.
 /// The phase of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
@@ -65,6 +66,8 @@ pub struct Shard {
     history_bytes: AtomicU64,
     pool: std::sync::OnceLock<Arc<BufferPool>>,
     rows: Mutex<Rows>,
+    /// The memory that readers hold beyond the window.
+    pub readers: Arc<ReaderRows>,
     /// Notified when rows were added or the phase changed.
     changed: Notify,
     /// Notified when more rows are wanted.
@@ -96,6 +99,7 @@ impl Shard {
         };
         Arc::new(Self {
             terms: Mutex::new(LeaseTerms { epoch: grant.epoch, store_url: grant.store_url.clone() }),
+            readers: ReaderRows::new(4 * grant.range.len()),
             grant,
             spec: std::sync::OnceLock::new(),
             history_bytes: AtomicU64::new(0),
@@ -248,53 +252,4 @@ fn comparable(grant: &LeaseGrant) -> LeaseGrant {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use proto::CoordinateRange;
-
-    use super::*;
-
-    const NONCE: proto::Nonce = proto::Nonce::from_bytes([5; 32]);
-
-    pub fn shard() -> Arc<Shard> {
-        Shard::new(LeaseGrant {
-            job: JobId::new("j").unwrap(),
-            job_nonce: NONCE,
-            ledger: NONCE,
-            lineage: proto::Lineage::of_job(NONCE),
-            shard: 0,
-            range: CoordinateRange { start: 0, end: 4 },
-            epoch: 1,
-            dimension: 4,
-            plan_digest: [0; 32],
-            layout_digest: [0; 32],
-            key_commitment: [0; 32],
-            next_row: 0,
-            store_url: String::new(),
-            pieces: vec![],
-        })
-    }
-
-    #[test]
-    fn a_failed_shard_is_tried_anew_under_a_new_epoch() {
-        let shard = shard();
-        let again = LeaseGrant { epoch: 2, ..shard.grant().clone() };
-        assert!(shard.adopt(&again) && shard.epoch() == 2);
-        shard.fail(ServiceError::Draining);
-        let later = LeaseGrant { epoch: 3, ..again };
-        assert!(!shard.adopt(&later) && shard.epoch() == 2);
-    }
-
-    #[test]
-    fn a_shard_that_is_ready_goes_on_whatever_its_store_is_called() {
-        let shard = shard();
-        let elsewhere =
-            LeaseGrant { epoch: 2, store_url: "file:///elsewhere".into(), ..shard.grant().clone() };
-        assert!(!shard.adopt(&elsewhere), "it waits for a store that is not the one any more");
-        assert_eq!((shard.epoch(), shard.store_url().as_str()), (1, ""));
-        shard.rows().phase = Phase::Ready;
-        assert!(shard.adopt(&elsewhere));
-        assert_eq!((shard.epoch(), shard.store_url().as_str()), (2, "file:///elsewhere"));
-        let other_plan = LeaseGrant { plan_digest: [1; 32], ..elsewhere };
-        assert!(!shard.adopt(&other_plan));
-    }
-}
+pub(crate) mod tests;

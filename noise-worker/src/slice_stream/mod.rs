@@ -1,6 +1,7 @@
 //! Answers one checked request: row after row, as data or into a region. The lease is checked before every piece.
 
 mod bf16;
+mod holding;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use proto::{CoordinateRange, ElementType, Result, RowRange, ServiceError, chunk_of, pb};
 use tokio::{
     sync::mpsc::{self, error::TrySendError},
-    time::Instant,
+    time::{Instant, timeout},
 };
 use tracing::{Instrument, Span};
 
@@ -20,7 +21,11 @@ use crate::{
     regions::{Destination, Regions},
     release_log::ReleasedRow,
     replay::{self, Replay},
-    shard::{Shard, row::Row},
+    shard::{
+        Shard,
+        readers::{ReaderHold, reader_is_stalled},
+        row::Row,
+    },
     spans::row_span,
 };
 
@@ -48,24 +53,19 @@ pub struct SliceStream {
 }
 
 /// Coordinates of one row, and the position of their values in the row or the part that holds them.
-#[derive(Clone, Copy)]
 struct Piece<'a> {
     row: u64,
     range: CoordinateRange,
     source: &'a Row,
     /// Coordinate of the first value of `source`.
     origin: u64,
+    /// The source's memory, held for the reader. Without it the piece is copied.
+    hold: Option<Arc<ReaderHold>>,
 }
 
 impl Piece<'_> {
     fn values(&self) -> Range<usize> {
         (self.range.start - self.origin) as usize..(self.range.end - self.origin) as usize
-    }
-
-    /// Returns whether this is less than half of its source. Such a piece is copied: a slow reader of it must not keep the
-    /// whole source in memory, which no limit counts.
-    fn is_small(&self) -> bool {
-        2 * self.values().len() < self.source.values().len()
     }
 }
 
@@ -101,9 +101,11 @@ impl SliceStream {
         Ok(())
     }
 
-    /// Waits for room for a chunk; `None` where the reader has left.
-    async fn room(&self) -> Option<Room<'_>> {
-        self.out.reserve().await.ok()
+    /// Waits for room for a chunk; `None` where the reader has left. Fails where it takes nothing for too long.
+    async fn room(&self) -> Result<Option<Room<'_>>> {
+        let limit = self.leases.limits.reader_timeout;
+        let room = timeout(limit, self.out.reserve()).await;
+        room.map(Result::ok).map_err(|_| reader_is_stalled(limit))
     }
 
     /// Delivers a row from the window, as long as it is there. Waits for room before it looks the row up: a row is not kept
@@ -112,7 +114,7 @@ impl SliceStream {
         let Slice { shard, range, deadline, .. } = &self.slice;
         let mut left = *range;
         while left.start < left.end {
-            let Some(room) = self.room().await else { return Ok(()) };
+            let Some(room) = self.room().await? else { return Ok(()) };
             // The span records once how the row was obtained.
             let span = if left == *range { row_span(shard.grant().shard, row) } else { Span::none() };
             let Some(source) = shard.row(row, *deadline).instrument(span.clone()).await? else {
@@ -121,7 +123,9 @@ impl SliceStream {
             };
             drop(span);
             let _served = ResumeGeneration(shard);
-            let piece = Piece { row, range: left, source: &source, origin: shard.grant().range.start };
+            let origin = shard.grant().range.start;
+            let hold = self.hold_row(row, left);
+            let piece = Piece { row, range: left, source: &source, origin, hold };
             left.start = self.deliver(piece, room).await?;
         }
         Ok(())
@@ -134,15 +138,16 @@ impl SliceStream {
         Span::current().record("how", "replayed");
         let mut drawing = Duration::ZERO;
         while left.start < left.end {
-            let Some(room) = self.room().await else { return Ok(()) };
+            let Some(room) = self.room().await? else { return Ok(()) };
             self.check_time(left)?;
-            let end = (left.start + replay::piece_len(spec)).min(left.end);
+            let (hold, len) = self.hold_replay(replay::piece_len(spec));
+            let end = (left.start + len).min(left.end);
             let range = CoordinateRange { end, ..left };
             let began = Instant::now();
             let source = Row::new(replay.row(spec, &self.leases.limits, row, range).await?);
             drawing += began.elapsed();
-            left.start =
-                self.deliver(Piece { row, range, source: &source, origin: range.start }, room).await?;
+            let piece = Piece { row, range, source: &source, origin: range.start, hold };
+            left.start = self.deliver(piece, room).await?;
         }
         metrics::histogram!(metric::ROW_WAIT_SECONDS, "how" => "replayed").record(drawing);
         Ok(())
@@ -175,18 +180,26 @@ impl SliceStream {
         }
     }
 
-    /// Sends a piece as chunks of the row's own memory, or as copies where the piece is small. Returns the coordinate to
-    /// continue from: the end, or for a small piece the first for which there is no room at once.
+    /// Sends a piece as chunks of the row's own memory, or as copies where the piece is small or readers hold enough. Returns
+    /// the coordinate to continue from: the end, or for a copied piece the first for which there is no room at once.
     async fn send<'a>(&'a self, piece: Piece<'_>, mut room: Room<'a>) -> Result<u64> {
         let element = self.slice.element;
         let mut at = piece.values().start;
         let end = piece.values().end;
         loop {
             self.check_lease()?;
-            let next = (at + self.chunk_bytes / element.bytes()).min(end);
+            let (chunk_hold, bytes) = match &piece.hold {
+                Some(hold) => (Some(hold.clone()), self.chunk_bytes),
+                None => self.hold_copy(),
+            };
+            let next = (at + bytes / element.bytes()).min(end);
             self.slice.shard.mark_released(piece.row);
             let values = encoded(piece.source, at..next, element);
-            let data = if piece.is_small() { Bytes::copy_from_slice(&values) } else { values };
+            let data = if piece.hold.is_none() { Bytes::copy_from_slice(&values) } else { values };
+            let data = match chunk_hold {
+                Some(hold) => hold.keep(data),
+                None => data,
+            };
             let chunk = chunk_of(piece.row, piece.origin + at as u64, element, data);
             metrics::counter!(metric::BYTES_SERVED).increment(chunk.data.len() as u64);
             room.send(Ok(chunk));
@@ -197,8 +210,8 @@ impl SliceStream {
             }
             room = match self.out.try_reserve() {
                 Ok(room) => room,
-                Err(TrySendError::Full(())) if piece.is_small() => break,
-                Err(_) => match self.room().await {
+                Err(TrySendError::Full(())) if piece.hold.is_none() => break,
+                Err(_) => match self.room().await? {
                     Some(room) => room,
                     None => return Ok(piece.range.end),
                 },

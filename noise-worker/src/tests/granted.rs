@@ -47,7 +47,7 @@ async fn a_plan_is_read_on_the_pool() {
     let busy = tokio::spawn(async move { pool.run(move || held.recv().is_err()).await });
     tokio::task::yield_now().await;
     let plans: Arc<dyn PlanSource> = Arc::new(NoPlan);
-    let granted = Grants { leases: vec![grant()], ..Grants::default() };
+    let granted = GrantedLeases { leases: vec![grant()], ..GrantedLeases::default() };
     leases.apply(granted, verifier(), TTL, Instant::now(), &plans);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(leases.restoring(), 1, "it was read while all threads for such work were taken");

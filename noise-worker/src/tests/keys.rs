@@ -26,7 +26,7 @@ async fn a_key_ends_with_the_last_shard_of_its_job() {
         if is_cleared {
             worker.leases.clear()
         } else {
-            _ = worker.leases.apply(Grants::default(), verifier(), TTL, Instant::now(), &plans)
+            _ = worker.leases.apply(GrantedLeases::default(), verifier(), TTL, Instant::now(), &plans)
         }
         worker.lease(grant(), Duration::ZERO);
         let refused = worker.fetch(request(0)).await.map(|values| values.len());

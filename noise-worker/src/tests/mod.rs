@@ -5,6 +5,7 @@ mod granted;
 mod keys;
 mod restoring;
 mod serving;
+mod slow_readers;
 mod wrong_rows;
 
 use std::{sync::Arc, time::Duration};
@@ -16,7 +17,7 @@ use plan::Plan;
 use proto::{
     Commitment, CoordinateRange, CoordinatorKey, ElementType, GrantedBranch, JobId, Lineage, Nonce,
     ReleaseToken, Result, RowRange, ServiceError, Validity, WorkerId,
-    model::{CheckpointPiece, FetchSlice, LeaseGrant},
+    model::{CheckpointPiece, FetchSlice, GrantedLeases, LeaseGrant},
     pb,
 };
 use tokio::time::Instant;
@@ -25,7 +26,7 @@ use crate::{
     config::WorkerArgs,
     generation_spec::GenerationSpec,
     keyring::Keyring,
-    leases::{Grants, Leases, PlanSource},
+    leases::{Leases, PlanSource},
     limits::Limits,
     regions::Regions,
     release_log::ReleaseLog,
@@ -191,7 +192,7 @@ impl Worker {
     fn lease(&self, grant: LeaseGrant, asked: Duration) {
         let asked = Instant::now().checked_sub(asked).expect("a host that runs for longer");
         let plans: Arc<dyn PlanSource> = Arc::new(ThePlan);
-        let granted = Grants { leases: vec![grant], ..Grants::default() };
+        let granted = GrantedLeases { leases: vec![grant], ..GrantedLeases::default() };
         self.leases.apply(granted, verifier(), TTL, asked, &plans);
     }
 

@@ -31,7 +31,7 @@ async fn after_a_wrong_bit_nothing_is_released_of_any_shard_and_none_is_begun() 
     // The rows that are ready were checked; a row of the other shard, or one more of this, is wrong.
     limits.row_check.planted_from.store(0, Ordering::Relaxed);
     let lease = |leases| worker.leases.apply(leases, verifier(), TTL, Instant::now(), &plans());
-    lease(Grants { leases: vec![grant(), other_shard()], ..Grants::default() });
+    lease(GrantedLeases { leases: vec![grant(), other_shard()], ..GrantedLeases::default() });
     limits.row_check.stopped().await;
     assert_eq!(worker.refused(request(0)), "wrong_rows");
     assert_eq!(worker.refused(request(7)), "wrong_rows");
@@ -39,7 +39,10 @@ async fn after_a_wrong_bit_nothing_is_released_of_any_shard_and_none_is_begun() 
     assert!(matches!(error, ServiceError::WrongRows { .. }), "{error}");
     assert!(error.retry_safe() && error.is_notable(), "{error}");
     // A lease that is taken after it fails too, so that the coordinator finds another worker.
-    lease(Grants { leases: vec![LeaseGrant { epoch: EPOCH + 1, ..other_shard() }], ..Grants::default() });
+    lease(GrantedLeases {
+        leases: vec![LeaseGrant { epoch: EPOCH + 1, ..other_shard() }],
+        ..GrantedLeases::default()
+    });
     let failed = || worker.leases.status().iter().all(|lease| lease.state() == pb::LeaseState::Failed);
     while !failed() {
         tokio::task::yield_now().await;
@@ -53,7 +56,7 @@ async fn shards_that_are_ready_fail_with_the_one_that_was_wrong() {
     let worker = worker();
     worker.fetch(request(7)).await.unwrap();
     worker.leases.limits.row_check.planted_from.store(0, Ordering::Relaxed);
-    let granted = Grants { leases: vec![grant(), other_shard()], ..Grants::default() };
+    let granted = GrantedLeases { leases: vec![grant(), other_shard()], ..GrantedLeases::default() };
     worker.leases.apply(granted, verifier(), TTL, Instant::now(), &plans());
     let all_failed = || worker.leases.status().iter().all(|lease| lease.state() == pb::LeaseState::Failed);
     while worker.leases.status().len() < 2 || !all_failed() {

@@ -9,13 +9,14 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
 use node::admission::Reservation;
-use proto::{Result, frame_head, pb};
-use tokio::sync::mpsc;
+use proto::frame_head;
 use tonic::{Code, Status};
+
+use crate::chunk_queue::ChunkReceiver;
 
 /// Sends chunks as they arrive, then a status. A chunk is two frames: its head, built here, and its data as it is.
 pub struct ChunkBody {
-    chunks: mpsc::Receiver<Result<pb::Chunk>>,
+    chunks: ChunkReceiver,
     data: Option<Bytes>,
     has_ended: bool,
     _hold: Reservation,
@@ -23,7 +24,7 @@ pub struct ChunkBody {
 
 impl ChunkBody {
     /// Streams `chunks`. `hold` is kept until the stream ends.
-    pub fn new(chunks: mpsc::Receiver<Result<pb::Chunk>>, hold: Reservation) -> Self {
+    pub fn new(chunks: ChunkReceiver, hold: Reservation) -> Self {
         Self { chunks, data: None, has_ended: false, _hold: hold }
     }
 }

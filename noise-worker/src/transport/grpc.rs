@@ -7,7 +7,6 @@ use proto::{
     model::FetchSlice,
     pb::{self, shards_server},
 };
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::service::NoiseService;
@@ -25,7 +24,7 @@ impl shards_server::Shards for Shards {
         request: Request<pb::FetchSliceRequest>,
     ) -> Result<Response<Self::FetchSliceStream>, Status> {
         let request = FetchSlice::try_from(request.into_inner())?;
-        let chunks = ReceiverStream::new(self.0.fetch_slice(request)?);
+        let chunks = self.0.fetch_slice(request)?;
         Ok(Response::new(Box::pin(chunks.map(|chunk| chunk.map_err(Status::from)))))
     }
 

@@ -37,7 +37,7 @@ impl ServiceError {
             | WrongRows { .. }
             | NotLeader { .. }
             | Unavailable { .. } => Code::Unavailable,
-            ResourceExhausted { .. } => Code::ResourceExhausted,
+            ResourceExhausted { .. } | QuotaExceeded { .. } => Code::ResourceExhausted,
             Checkpoint { .. } | LedgerBehind { .. } | LedgerCopied { .. } => Code::DataLoss,
             Store { .. } | Internal { .. } => Code::Internal,
         }
@@ -60,6 +60,8 @@ impl ServiceError {
             | ResourceExhausted { .. }
             | MustRegister { .. }
             | Unavailable { .. } => true,
+            // A retry releases nothing either; a client that tries again by itself must have a chance.
+            QuotaExceeded { retry_after_ms, .. } => retry_after_ms.is_some(),
             InvalidArgument { .. }
             | GridRowsAreIntegers { .. }
             | NotFound { .. }
@@ -136,6 +138,7 @@ impl ServiceError {
             PermissionDenied => "permission_denied",
             RangeNotAllowed { .. } => "range_not_allowed",
             ResourceExhausted { .. } => "resource_exhausted",
+            QuotaExceeded { .. } => "quota_exceeded",
             MustRegister { .. } => "must_register",
             Unavailable { .. } => "unavailable",
             Store { .. } => "store",

@@ -75,6 +75,7 @@ fn one_of_each() -> Vec<ServiceError> {
         PermissionDenied,
         RangeNotAllowed { asked: range, allowed: vec![] },
         ResourceExhausted { what: text(), limit: text() },
+        QuotaExceeded { what: text(), limit: text(), remedy: text(), retry_after_ms: None },
         MustRegister { worker: text(), reason: text() },
         Unavailable { what: text() },
         Store { reason: text() },

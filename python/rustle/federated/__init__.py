@@ -2,7 +2,8 @@
 
 ``Server`` is DP-FTRL FedAvg (McMahan, Xu, Zhang (2024), Algorithm 1), ``AdaptiveServer`` the same with adaptive clipping and restarts
 (Xu et al. (2023), Algorithm 1), ``Encoding`` the arithmetic of secure aggregation (Xu et al. (2023), Algorithm 2),
-``Participation`` who may be asked again. :mod:`rustle.federated.flower` is a Flower strategy.
+``Participation`` who may be asked again. :mod:`rustle.federated.flower` is a Flower strategy,
+:mod:`rustle.federated.nvflare` an aggregator for NVFlare.
 """
 
 from ._adaptive import BELOW_CLIP_NORM, AdaptiveServer

@@ -69,10 +69,7 @@ def check_grid(session: Session, others: dict[str, Any]) -> None:
 
 
 def check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:
-    records = batches.population if isinstance(batches.population, int) else sum(batches.population)
-    if len(loader.dataset) != records:
-        text = f"the dataset has {len(loader.dataset)} records; allowed: {records}, the population of batches"
-        raise errors.make("batches", text)
+    batches.check_length(len(loader.dataset))
     if ranks > 1:
         # Under another seed two ranks could have the same record in one step.
         digests: list[Any] = [None] * ranks

@@ -124,11 +124,7 @@ def _emptied(batch: Any) -> Any:
 
 def check_population(dataset: Any, rounds: Rounds) -> None:
     """Refuses a data set of another length than the population that the batches are drawn from."""
-    population = rounds.batches.population
-    records = population if isinstance(population, int) else sum(population)
-    if len(dataset) != records:
-        text = f"the dataset has {len(dataset)} records; allowed: {records}, the population of batches"
-        raise errors.make("batches", text)
+    rounds.batches.check_length(len(dataset))
 
 
 def like(loader: torch.utils.data.DataLoader, rounds: RoundGuard, **changes: Any) -> DataLoader:

@@ -7,7 +7,7 @@ use proto::{Commitment, CoordinateRange};
 use pyo3::prelude::*;
 
 use super::Session;
-use crate::engine::{Position, RowRequest};
+use crate::engine::{Ending, Position, RowRequest};
 use crate::error::{Refused, Result};
 use crate::reserved_rows::Lookup;
 use crate::secret::SumPlace;
@@ -58,6 +58,15 @@ impl Session {
         let rounding = grid.rounding(divide_by, self.steps().secret().dither_seed(branch, step))?;
         pieces.iter().try_for_each(|(_, piece)| rounding.check(piece))?;
         Ok(Out::Round(pieces, rounding, start))
+    }
+
+    /// Ends the job. Rows that are reserved are given up first: they would be delivered without being bound again.
+    pub fn finish(&self, py: Python<'_>, destroy_key: bool) -> Result<Ending> {
+        let (_turn, engine) = self.turn()?;
+        py.detach(|| {
+            self.reserved.discard(signals)?;
+            engine.finish(destroy_key, signals)
+        })
     }
 
     /// Refuses rows of floating-point numbers where the plan has integers.

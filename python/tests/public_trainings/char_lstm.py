@@ -1,4 +1,4 @@
-"""A character LSTM for the language of a name, as PyTorch's tutorials and Opacus's examples train one."""
+"""A character LSTM for the language of a name, in the form of Opacus's example char-lstm-classification (Meta, Apache-2.0)."""
 
 import torch
 from torch import nn

@@ -35,6 +35,7 @@ fn of_job(charged: &ChargedJob, state: &DataSetState) -> Result<pb::JobCharge, L
     let word = match charged.charge.state {
         _ if charged.charge.sweep.is_some() => "run",
         ChargeState::GivenBack => "given-back",
+        _ if charged.is_adopted => "adopted",
         ChargeState::Open if charged.rows_bound == 0 => "reserved",
         ChargeState::Open | ChargeState::Final => "spent",
     };

@@ -3,8 +3,9 @@
 use accounting::Neighbouring;
 
 use super::Block;
-use crate::question::{SamplingAssumption, Unit};
+use crate::question::SamplingAssumption;
 use crate::statement::Statement;
+use crate::unit::Unit;
 
 pub(super) fn setting(statement: &Statement) -> Vec<Block> {
     let holder = match &statement.job {
@@ -80,6 +81,7 @@ pub fn unit(unit: Unit) -> &'static str {
         Unit::User => "user",
         Unit::Example => "example",
         Unit::Device => "device",
+        Unit::Owner => "owner",
     }
 }
 
@@ -96,6 +98,11 @@ fn unit_text(unit: Unit) -> &'static str {
         Unit::Device => {
             "Device: all data on one device. A user with one device is protected as a user; a user of several \
              participating devices is protected less."
+        }
+        Unit::Owner => {
+            "Owner: all records of one owner, also those that others own too. Who owns which record is public. It requires \
+             batches in which no owner exceeds the participation, with one record each time, such as those of a \
+             contribution bound."
         }
     }
 }

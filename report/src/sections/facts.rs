@@ -1,6 +1,7 @@
 //! The parameters, the released rows and the identity of a run.
 
 use super::{Block, number, rows};
+use crate::opening::Opening;
 use crate::statement::{ReleasedSoFar, Statement};
 
 fn table(head: [&'static str; 2], rows: Vec<(&str, String)>) -> Block {
@@ -51,6 +52,10 @@ pub(super) fn released(statement: &Statement, so_far: &ReleasedSoFar) -> Vec<Blo
         table(["fact", "value"], facts),
         branches(so_far),
     ];
+    let openings = statement.job.as_ref().map(|job| &job.openings[..]).unwrap_or_default();
+    if !openings.is_empty() {
+        blocks.push(opened(openings));
+    }
     if !so_far.abandoned.is_empty() {
         blocks.push(abandoned(so_far));
     }
@@ -71,6 +76,11 @@ fn branches(so_far: &ReleasedSoFar) -> Block {
         head: vec!["branch", "parent", "own rows from", "released"],
         rows: so_far.released.branches.iter().map(row).collect(),
     }
+}
+
+fn opened(openings: &[Opening]) -> Block {
+    let row = |opening: &Opening| vec![opening.what(), opening.by.clone(), opening.at()];
+    Block::Table { head: vec!["done", "by", "at"], rows: openings.iter().map(row).collect() }
 }
 
 fn abandoned(so_far: &ReleasedSoFar) -> Block {

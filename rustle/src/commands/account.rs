@@ -70,6 +70,9 @@ pub struct PlanArgs {
     /// File of the plan
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
+    /// Maximum number of records of one owner, or user, per batch, each clipped on its own
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    records_per_batch: u64,
     #[command(flatten)]
     ask: Ask,
 }
@@ -173,14 +176,24 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let plan = plan_file::read(&args.plan)?;
     let n = plan.iterations();
     let rule = plan.participation();
-    let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
+    let mut sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
+    if args.records_per_batch > 1 && plan.on_grid().is_some() {
+        let why = "--plan has [grid], whose account is for one rounded contribution of a user in a sum";
+        return Err(bad_use(format!(
+            "--records-per-batch is {}; allowed: 1, as {why}",
+            args.records_per_batch
+        )));
+    }
+    // M records of norm 1 move a sum by at most M, in each round that the rule allows.
+    sensitivity.value *= args.records_per_batch as f64;
     let noise = plan.accounted_noise_multiplier();
     let report = args.ask.report_of_run(sensitivity, noise, plan.failure_probability())?;
     Ok(answer("zcdp", &report, args.ask.relation)
         .with("mechanism", plan.mechanism().name())
         .with("iterations", n)
         .with("min_sep", rule.min_sep)
-        .with("max_participations", rule.max_participations))
+        .with("max_participations", rule.max_participations)
+        .with("records_per_batch", args.records_per_batch))
 }
 
 fn gaussian_answer(args: &GaussianArgs) -> anyhow::Result<Answer> {

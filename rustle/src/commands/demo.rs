@@ -32,6 +32,9 @@ pub struct DemoArgs {
     /// δ of each mechanism, strictly between 0 and 1
     #[arg(long, default_value_t = 1e-5, allow_negative_numbers = true)]
     delta: f64,
+    /// Add noise as floating-point numbers, which do not hold against precision attacks [default: integers on a grid]
+    #[arg(long)]
+    float: bool,
     /// Folder for ledger, checkpoints and logs [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -57,6 +60,7 @@ pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
         seeds: args.seeds.into(),
         epsilon: args.epsilon,
         delta: args.delta,
+        float: args.float,
     };
     let progress = Progress::bar(1, "");
     let report = demo::run(&options, &mut |done, of, doing| {
@@ -85,6 +89,11 @@ fn shown(report: &DemoReport) -> String {
         text,
         "each image takes part {max_participations} times, every {min_sep} steps (min_sep counts j − i)."
     );
+    let noise = match report.rows {
+        "int32" => "integers on a grid: what is released keeps the account bit for bit.",
+        _ => "floating-point numbers, which do not hold against precision attacks.",
+    };
+    let _ = writeln!(text, "Noise: {noise}");
     let header = ["mechanism", "noise mult.", "rms loss", "test accuracy", "state", "seconds"];
     let mut table = output::table(&header);
     for m in &report.mechanisms {
@@ -102,9 +111,10 @@ fn shown(report: &DemoReport) -> String {
     let _ = writeln!(text, "worker killed during training: {}", report.worker_killed);
     let _ = writeln!(
         text,
-        "compared with the reference implementation: {} rows, {} values, {} differ: {}",
+        "compared with what is recomputed here: {} rows, {} values, {} of them by the reference implementation, {} differ: {}",
         report.rows_compared,
         report.values_compared,
+        report.values_exact,
         report.values_differing,
         if report.bits_agree { "all bits match" } else { "BITS DIFFER" }
     );

@@ -208,11 +208,21 @@ impl JobCommand {
                         .print(format)?;
                 }
                 Self::Report { job, delta } => {
-                    streams::line(client(&job).await?.jobs().report(&job.job, delta).await?)?;
+                    let report = client(&job).await?.jobs().report(&job.job, delta).await?;
+                    warn_of_doubt(&report);
+                    streams::line(report)?;
                 }
             }
             Ok(ExitCode::SUCCESS)
         })
+    }
+}
+
+/// Says first that the figures of a report may be too low, where the ledger is known to be a copy or an old one.
+fn warn_of_doubt(report: &str) {
+    let report: serde_json::Value = serde_json::from_str(report).unwrap_or_default();
+    if let Some(doubt) = report["ledger_doubt"].as_str() {
+        streams::note(format_args!("warning: the figures may be too low: {doubt}"));
     }
 }
 

@@ -2,6 +2,10 @@
 
 mod adopt;
 mod backup;
+mod diff;
+mod log;
+mod since;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +17,9 @@ use node::process::rng;
 
 use self::adopt::AdoptArgs;
 use self::backup::BackupArgs;
+use self::diff::DiffArgs;
+use self::log::{ExportArgs, LogArgs};
+use self::verify::VerifyArgs;
 use crate::output::{Answer, Format};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -20,7 +27,7 @@ pub enum LedgerCommand {
     /// Begin a new ledger, once, before the first start of a coordinator or of an MPI launch
     ///
     /// No coordinator begins one by itself: where a ledger is lost, an empty one would know nothing of what was
-    /// released. An existing ledger is never replaced.
+    /// released. An existing ledger is never replaced, and none is begun beside an anchor or a checkpoint of an earlier one.
     Init(LedgerPlace),
     /// Let a copy of a ledger, or an older copy in its place, go on as a ledger of its own
     ///
@@ -35,6 +42,27 @@ pub enum LedgerCommand {
     /// Restore one only where the original is lost for good: docs/operations.md, Disaster.
     #[command(after_help = "Example:\n  rustle ledger backup --data-dir rustle-data --out ledger-1.redb")]
     Backup(BackupArgs),
+    /// Print what a ledger's file has recorded, and who did it when; with --format json, one line for each entry
+    ///
+    /// Reads a ledger that nothing has open, or a copy, and writes nothing to it.
+    #[command(after_help = "Example:\n  rustle ledger log --data-dir rustle-data --job trial --since 24h")]
+    Log(LogArgs),
+    /// Check every entry of a ledger's file, or of an export, and print the heads; exit status 1 names the first wrong entry
+    ///
+    /// Hashes every chain anew, replays it and compares it with every table, as opening the ledger does. An export has no
+    /// tables. Reads a ledger that nothing has open, or a copy, and writes nothing to it. Whether entries are missing at a
+    /// chain's end shows by --head alone, with a head that was kept elsewhere.
+    #[command(after_help = "Example:\n  rustle ledger verify --file ledger-1.redb --head trial=9f86…")]
+    Verify(VerifyArgs),
+    /// Write the entries of a ledger's file as JSON lines, each with its event as the text that was hashed
+    ///
+    /// Reads a ledger that nothing has open, or a copy, and writes nothing to it.
+    #[command(after_help = "Example:\n  rustle ledger export --data-dir rustle-data --out chains.jsonl")]
+    Export(ExportArgs),
+    /// Compare two ledgers' files, chain by chain; exit status 1 unless they are the same
+    ///
+    /// Says which is the beginning of which, or at which entry they part. Reads ledgers that nothing has open, or copies.
+    Diff(DiffArgs),
 }
 
 /// Where a ledger is.
@@ -52,6 +80,10 @@ pub struct LedgerPlace {
 impl LedgerCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Log(args) => return log::log(&args, format),
+            Self::Verify(args) => return verify::run(&args, format),
+            Self::Export(args) => return log::export(&args, format),
+            Self::Diff(args) => return diff::diff(&args, format),
             Self::Init(place) => init(&place)?.print(format)?,
             Self::Adopt(args) => adopt::run(&args)?.print(format)?,
             Self::Backup(args) => backup::run(&args, format)?,

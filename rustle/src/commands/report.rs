@@ -61,6 +61,8 @@ enum UnitName {
     User,
     Example,
     Device,
+    /// All records of one owner, where records have several
+    Owner,
 }
 
 /// The output format of a statement.
@@ -154,6 +156,7 @@ impl From<UnitName> for Unit {
             UnitName::User => Self::User,
             UnitName::Example => Self::Example,
             UnitName::Device => Self::Device,
+            UnitName::Owner => Self::Owner,
         }
     }
 }

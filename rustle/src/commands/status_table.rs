@@ -61,11 +61,13 @@ pub fn jobs_table(jobs: &[Value]) -> String {
     format!("{table}\n")
 }
 
-/// Returns ε spent of ε planned, rounded up; dashes for what is not stated.
+/// Returns ε spent of ε planned, rounded up, with a word where rows are counted that another copy of an adopted ledger may have
+/// released; dashes for what is not stated.
 pub fn epsilon(job: &Value) -> String {
     let of = |name: &str| job[name].as_f64().map_or("-".to_owned(), figures::rounded_up);
     match (of("epsilon"), of("epsilon_planned")) {
         (spent, planned) if spent == "-" && planned == "-" => "-".to_owned(),
+        (spent, planned) if job["adopted"].is_string() => format!("{spent} of {planned}, adopted"),
         (spent, planned) => format!("{spent} of {planned}"),
     }
 }
@@ -152,5 +154,7 @@ mod tests {
     fn what_is_not_known_is_a_dash() {
         assert_eq!((epsilon(&json!({})), left(&json!({}))), ("-".to_owned(), "-".to_owned()));
         assert_eq!(epsilon(&json!({ "epsilon": null, "epsilon_planned": 2.0 })), "- of 2");
+        let adopted = json!({ "epsilon": 1.0, "epsilon_planned": 2.0, "adopted": "at row 3" });
+        assert_eq!(epsilon(&adopted), "1 of 2, adopted");
     }
 }

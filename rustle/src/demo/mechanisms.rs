@@ -3,13 +3,19 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context;
-use plan::{Mechanism, Participation, Plan, PlanSpec};
+use plan::{Layout, Mechanism, Participation, Plan, PlanSpec, Rounding};
 use strategy::{
     Strategy,
     optimize::{Family, Objective, Target, optimize},
 };
 
+use super::model::PARAMETERS;
 use super::training::Config;
+use crate::grid_promise;
+
+/// κ, more than enough: products of f32 may make a gradient longer than its clip norm by 2⁻²⁴ of it ([`super::model`]), and
+/// sums of at most 145 in f64 round by 2·145²·2⁻⁵³.
+const SUMMING_ERROR: f64 = 1e-6;
 
 /// A mechanism, its plan and its loss.
 #[derive(Clone, Debug)]
@@ -19,8 +25,9 @@ pub struct Contender {
     pub rms_loss: f64,
 }
 
-/// Returns identity, tree, BLT and banded Toeplitz, calibrated to (ε, δ) by the exact Gaussian formula.
-pub fn contenders(config: &Config, epsilon: f64, delta: f64) -> anyhow::Result<Vec<Contender>> {
+/// Returns identity, tree, BLT and banded Toeplitz, calibrated to (ε, δ) by the exact Gaussian formula: on a grid, or of
+/// floating-point numbers.
+pub fn contenders(config: &Config, epsilon: f64, delta: f64, float: bool) -> anyhow::Result<Vec<Contender>> {
     let min_sep = config.batches_per_epoch as u64;
     let epochs = config.epochs as u64;
     let participation = Participation { min_sep, max_participations: epochs };
@@ -32,7 +39,16 @@ pub fn contenders(config: &Config, epsilon: f64, delta: f64) -> anyhow::Result<V
         optimised(Family::Blt { buffers: 3 }, &target)?,
         optimised(Family::BandToeplitz { bands: config.batches_per_epoch }, &target)?,
     ];
-    mechanisms.into_iter().map(|m| contender(m, config, participation, &target, epsilon, delta)).collect()
+    let contenders = mechanisms
+        .into_iter()
+        .map(|m| contender(m, config, participation, &target, epsilon, delta))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    if float { Ok(contenders) } else { contenders.into_iter().map(on_grid).collect() }
+}
+
+fn on_grid(contender: Contender) -> anyhow::Result<Contender> {
+    let plan = grid_promise::on_grid(&contender.plan, Some(Rounding::Nearest), Some(SUMMING_ERROR))?;
+    Ok(Contender { plan, ..contender })
 }
 
 fn contender(
@@ -52,7 +68,7 @@ fn contender(
         clip_norm: config.clip_norm,
         participation,
         mechanism,
-        layout: None,
+        layout: Some(Layout::dimension_only(PARAMETERS as u64)?),
         grid: None,
     };
     let strategy = Plan::new(spec.clone())?.strategy().clone();

@@ -3,6 +3,7 @@
 mod digits;
 mod mechanisms;
 mod model;
+mod row;
 mod run;
 mod training;
 

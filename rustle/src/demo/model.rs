@@ -21,8 +21,8 @@ impl Default for Model {
 }
 
 impl Model {
-    /// Adds the gradient of one example's loss, clipped to an L2 norm of `clip_norm`, to `sum`.
-    pub fn add_clipped_gradient(&self, example: &Example, clip_norm: f64, sum: &mut [f32]) {
+    /// Adds the gradient of one example's loss, clipped to an L2 norm of `clip_norm`, to `sum`. It is of f32; the sum is not.
+    pub fn add_clipped_gradient(&self, example: &Example, clip_norm: f64, sum: &mut [f64]) {
         // The gradient is the outer product of the features and this, so its norm is the product of theirs.
         let mut residual = softmax(self.logits(example));
         residual[example.label] -= 1.0;
@@ -31,7 +31,7 @@ impl Model {
         let scaled = residual.map(|value| value * scale);
         for (row, &feature) in sum.chunks_exact_mut(CLASSES).zip(&example.features) {
             for (place, value) in row.iter_mut().zip(&scaled) {
-                *place += feature * value;
+                *place += f64::from(feature * value);
             }
         }
     }
@@ -65,8 +65,8 @@ fn softmax(logits: [f32; CLASSES]) -> [f32; CLASSES] {
     exps.map(|exp| exp / total)
 }
 
-fn norm(values: &[f32]) -> f64 {
-    values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt()
+fn norm<V: Copy + Into<f64>>(values: &[V]) -> f64 {
+    values.iter().map(|&value| value.into().powi(2)).sum::<f64>().sqrt()
 }
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
             up.weights[i] += step;
             down.weights[i] -= step;
             let slope = (loss(&up, example) - loss(&down, example)) / f64::from(2.0 * step);
-            assert!((slope - f64::from(gradient[i])).abs() < 2e-4, "{i}: {slope} against {}", gradient[i]);
+            assert!((slope - gradient[i]).abs() < 2e-4, "{i}: {slope} against {}", gradient[i]);
         }
     }
 

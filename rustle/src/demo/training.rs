@@ -59,14 +59,14 @@ pub fn train(
     digits: &Digits,
     seed: u64,
     config: Config,
-    noise: &mut impl FnMut(Step, &mut [f32]) -> Result<()>,
+    noise: &mut impl FnMut(Step, &mut [f64]) -> Result<()>,
 ) -> Result<TrainingResult> {
     let batches = batches(&digits.train, seed, config.batches_per_epoch)?;
     // Batches differ by at most one example. Dividing by a constant keeps their sizes out of the result.
     let batch_size = digits.train.len() as f32 / config.batches_per_epoch as f32;
     let mut model = Model::default();
     let mut velocity = vec![0.0_f32; PARAMETERS];
-    let mut sum = vec![0.0_f32; PARAMETERS];
+    let mut sum = vec![0.0_f64; PARAMETERS];
     for step in 0..config.steps() {
         let batch = &batches[step % batches.len()];
         sum.fill(0.0);
@@ -76,7 +76,7 @@ pub fn train(
         let index = step as u64;
         noise(Step { index, batch: batch_digest(index, config.clip_norm, batch) }, &mut sum)?;
         for ((weight, velocity), noisy) in model.weights.iter_mut().zip(&mut velocity).zip(&sum) {
-            *velocity = config.momentum * *velocity + noisy / batch_size;
+            *velocity = config.momentum * *velocity + *noisy as f32 / batch_size;
             *weight -= config.learning_rate * *velocity;
         }
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn silent(_: Step, _: &mut [f32]) -> Result<()> {
+    fn silent(_: Step, _: &mut [f64]) -> Result<()> {
         Ok(())
     }
 
@@ -162,7 +162,7 @@ mod tests {
         let digits = Digits::load().unwrap();
         let config = Config::default();
         let mut requested = Vec::new();
-        let mut noise = |step: Step, sum: &mut [f32]| {
+        let mut noise = |step: Step, sum: &mut [f64]| {
             assert_eq!(sum.len(), PARAMETERS);
             requested.push(step);
             Ok(())
@@ -193,7 +193,7 @@ mod tests {
         let digits = Digits::load().unwrap();
         let config = Config { epochs: 1, momentum: 0.0, batches_per_epoch: 1, ..Config::default() };
         let quiet = train(&digits, 0, config, &mut silent).unwrap().model.weights;
-        let mut shift = |_: Step, sum: &mut [f32]| {
+        let mut shift = |_: Step, sum: &mut [f64]| {
             sum.iter_mut().for_each(|value| *value += 1442.0);
             Ok(())
         };
@@ -201,7 +201,7 @@ mod tests {
         for (quiet, noisy) in quiet.iter().zip(&noisy) {
             assert!((quiet - noisy - config.learning_rate).abs() < 1e-4);
         }
-        let mut refuse = |step: Step, _: &mut [f32]| {
+        let mut refuse = |step: Step, _: &mut [f64]| {
             ensure!(step.index < 3, "row {} is not to be had", step.index);
             Ok(())
         };

@@ -54,7 +54,6 @@ fn coordinators_that_are_not_reached() {
             at("http://127.0.0.1:99999".into(), &["99999"]),
             over_tls(closed, &["https://127.0.0.1:", "connection refused"]),
             over_tls(web, &["does not speak TLS", "http://"]),
-            at(format!("https://127.0.0.1:{closed}"), &["https://127.0.0.1:"]),
             case(
                 "fetch --steps 0..1 --range 0..1 --out x.npy --coordinator",
                 &format!("http://127.0.0.1:{closed}"),

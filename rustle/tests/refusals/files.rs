@@ -91,7 +91,7 @@ fn texts_that_hold_something_else() {
         ("dance", "{\"kind\": \"dance\"}".to_owned()),
         ("sizes", "3\n-1\n".to_owned()),
         ("scores", "1\n2\nx\n".to_owned()),
-        ("pem", "-----BEGIN NOTHING-----\n".to_owned()),
+        ("pem", "-----BEGIN NOTHING-----\nAAAA\n-----END NOTHING-----\n".to_owned()),
     ] {
         fs::write(bench.path(name), text).unwrap();
     }

@@ -57,7 +57,8 @@ fn wrong_in(output: &Output, status: i32, parts: &[&str]) -> Option<String> {
     if !missing.is_empty() {
         wrong.push(format!("no {missing:?}"));
     }
-    if error.matches("error:").count() != 1 || error.contains("panicked") {
+    let errors = error.lines().filter(|line| line.starts_with("error:")).count();
+    if errors != 1 || error.contains("error: error") || error.contains("panicked") {
         wrong.push("not one error".to_owned());
     }
     // Words of libraries, which name neither what is allowed nor what to do.

@@ -7,6 +7,9 @@ use std::process::{Command, Output};
 use super::bench::Bench;
 use super::wrong_in;
 
+/// Words, exit status, and parts of the message.
+type OddCase<'a> = (Vec<&'a [u8]>, i32, &'a [&'a str]);
+
 fn run(bench: &Bench, words: &[&[u8]]) -> Output {
     let words = words.iter().map(|word| OsStr::from_bytes(word));
     Command::new(env!("CARGO_BIN_EXE_rustle")).args(words).current_dir(bench.folder.path()).output().unwrap()
@@ -19,7 +22,7 @@ fn odd_words_are_refused_and_shown_harmlessly() {
         [b"plan", b"from", b"--mechanism", b"identity", b"--noise-multiplier", b"1", b"--iterations", b""];
     let with_iterations = |value: &'static [u8]| [&from[..7], &[value]].concat();
     let long = "x".repeat(300);
-    let cases: Vec<(Vec<&[u8]>, i32, &[&str])> = vec![
+    let cases: Vec<OddCase> = vec![
         (with_iterations(b""), 2, &["--iterations", "allowed: a whole number"]),
         (with_iterations(b"10 "), 2, &["'10 '", "allowed: a whole number"]),
         (with_iterations(b"\xff"), 2, &["not UTF-8", "\\xFF"]),

@@ -32,7 +32,7 @@ fn parameters_of_mechanisms() {
             case(from, "identity --grid --float", 2, &["--grid", "--float"]),
             case(from, "identity --grid", 2, &["--dimension is missing"]),
             case(from, "identity --grid --dimension 10", 2, &["--summing-error is missing"]),
-            case(from, "identity --rounding nearest", 2, &["--grid"]),
+            case(from, "identity --rounding nearest", 2, &["--dimension is missing"]),
             case(
                 from,
                 "identity --grid --dimension 10 --rounding up --summing-error 0",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Parser;
-use ledger::Ledger;
+use ledger::{Clock, Ledger};
 use noise_worker::SimulatedNetwork;
 use noise_worker::config::WorkerArgs;
 
@@ -31,11 +31,14 @@ async fn try_coordinator(world: &World) -> anyhow::Result<()> {
     if opened.is_err() && is_new {
         world.disk.erase();
     }
-    let ledger = opened.inspect_err(|error| {
+    let opened = opened.inspect_err(|error| {
         if matches!(error, ledger::LedgerError::Damaged { .. }) {
             world.history().violation(format!("the ledger does not open: {error}"));
         }
     })?;
+    // The same seed makes the same chains.
+    let clock = Clock::new(|| turmoil::sim_elapsed().unwrap_or_default().as_millis() as u64);
+    let ledger = opened.with_clock(clock);
     world.history().check_ledger(&ledger);
     *world.ledger() = Some(ledger.clone());
     let accepting = net::accepting().await?;

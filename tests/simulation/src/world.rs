@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use checkpoint_store::PlainHttp;
 use coordinator::checkpointing::interval::{Expectations, Schedule};
-use coordinator::{Settings, TestProbe};
+use coordinator::{QuotaSettings, Settings, TestProbe};
 use dice::Dice;
 use ledger::Ledger;
 use proto::Nonce;
@@ -127,7 +127,9 @@ impl World {
             token_ttl: Duration::from_secs(3600),
             report_delta: 1e-6,
             require_data_set: false,
+            audit_log: None,
             fetch_deadline: Duration::from_secs(5),
+            quotas: QuotaSettings::default(),
         }
     }
 

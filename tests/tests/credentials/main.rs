@@ -7,6 +7,7 @@
 
 mod certificates;
 mod flags;
+mod principals;
 mod ranges;
 mod tls;
 mod token_files;

@@ -62,6 +62,11 @@ impl TokenCluster {
         self.files.insert(name, new_token(self.cluster.dir.path(), name, flags));
     }
 
+    /// Returns the file with the token's text.
+    pub fn file(&self, token: &str) -> &Path {
+        &self.files[token]
+    }
+
     pub fn connections(&self, token: Option<&str>) -> Connections {
         let bearer = token.map(|token| Bearer::from_file(&self.files[token]).unwrap());
         Connections::dialing(DialOptions { bearer, ..DialOptions::default() })

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use tests::{
     etcd::{Etcd, Security},
     etcd_tls::Authority,
-    flags, program,
+    flags, job, plans, program,
 };
 
-use crate::TIMEOUT;
+use crate::{TIMEOUT, cluster::Cluster};
 
 /// Wherever the process dies, the next start knows which ledger the data folder belongs to and accepts no other.
 #[test]
@@ -62,6 +62,39 @@ fn a_coordinator_that_dies_while_it_records_its_ledger_restarts_on_that_ledger_a
         assert!(error.contains("another cluster's store"), "{point}: {error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), recorded, "{point}");
     }
+}
+
+#[test]
+fn a_restored_snapshot_binds_nothing_where_the_data_folder_has_seen_more() {
+    let mut etcd = Etcd::start(1);
+    let store = etcd.url("restored");
+    let mut cluster = Cluster::start(std::slice::from_ref(&store));
+    let job = job("restored");
+    cluster.create(&job, &plans()[3]);
+    cluster.bind_at(0, &job, 0, "a").unwrap();
+    let folder = TempDir::new().unwrap();
+    let snapshot = folder.path().join("snapshot");
+    etcd.control(&["snapshot", "save", snapshot.to_str().unwrap()]);
+    cluster.bind_at(0, &job, 1, "b").unwrap();
+    let address = cluster.urls[0].trim_start_matches("http://").to_owned();
+    let kill = |cluster: &mut Cluster| cluster.coordinators[0].take().unwrap().kill().unwrap();
+    let start = |cluster: &mut Cluster| {
+        let started = cluster.start_coordinator(0, &address, &store);
+        cluster.coordinators[0] = Some(started);
+        cluster.wait_until("the coordinator leads", |cluster| cluster.leads(0));
+    };
+    kill(&mut cluster);
+    start(&mut cluster);
+    cluster.bind_at(0, &job, 2, "c").expect("a restart raises no alarm");
+    kill(&mut cluster);
+    etcd.restore(&snapshot);
+    start(&mut cluster);
+    let refused = cluster.bind_at(0, &job, 1, "another").unwrap_err();
+    let said = refused.to_string();
+    assert!(refused.kind() == "ledger_copied" && said.contains("etcd-ledger.seen"), "{said}");
+    assert!(said.contains("entries of its chains"), "{said}");
+    let status = cluster.status(0);
+    assert_eq!(status["problems"][0]["kind"], "ledger_copied", "{status}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use client::FetchRequest;
-use ledger::Event;
+use ledger::{Event, Stamp};
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 use tests::{assert_same_bits, expected_of_job};
@@ -79,7 +79,9 @@ impl Training {
         let entries = cluster.runtime.block_on(cluster.client().jobs().entries(job)).unwrap();
         let mut bound = BTreeMap::new();
         for entry in entries {
-            if let Event::Bound { rows, .. } = serde_json::from_str(&entry.event).unwrap() {
+            if let Event::Bound { rows, .. } =
+                serde_json::from_str(&Stamp::split(&entry.event).unwrap().1).unwrap()
+            {
                 for row in rows {
                     assert_eq!(
                         bound.insert(row.row, row.commitment),

@@ -21,7 +21,7 @@ use crate::{
     },
     http2,
     processes::{Processes, processor},
-    secured,
+    tenant,
 };
 
 /// Largest factor by which an attack may slow an honest fetch at the 99th percentile.
@@ -37,7 +37,7 @@ type Attacker = (&'static str, Attack, Process);
 
 /// The first two are no attacks: nothing, and processors that are busy with something else. In every turn each has its
 /// place, so that what drifts, drifts for all. The last two are mild: little is left of them when it begins anew.
-const ATTACKERS: [Attacker; 14] = [
+const ATTACKERS: [Attacker; 15] = [
     ("none", no_attack, Process::Coordinator),
     ("none, other processors spin", spinning, Process::Coordinator),
     ("giant messages", giant_messages, Process::Coordinator),
@@ -50,6 +50,7 @@ const ATTACKERS: [Attacker; 14] = [
     ("streams to the worker", streams, Process::Worker),
     ("resets to the worker", resets, Process::Worker),
     ("pings to the worker", http2::pings, Process::Worker),
+    ("an authorised trainer", tenant::tenant, Process::Coordinator),
     ("silent connections", silent, Process::Coordinator),
     ("slow handshakes", slow_handshakes, Process::Coordinator),
 ];
@@ -243,7 +244,7 @@ fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
 fn an_honest_job_goes_on_under_each_attack() {
     let kinds = attackers();
     let attackers = apart();
-    let cluster = secured(&[]);
+    let cluster = tenant::shared_cluster();
     let honest = Honest::at(&cluster);
     honest.steps(Length::Fetches(10));
     let before = Processes::of(&cluster);

@@ -12,10 +12,12 @@ mod honest;
 mod http2;
 mod limits;
 mod processes;
+mod tenant;
 
 use client::Connections;
 use node::{auth::Role, tls::ExpectedServer};
 use plan::Mechanism;
+use rustle::cluster::ClusterOptions;
 use tests::{TestCluster, WORKER, flags, job, small_plan, start_with};
 
 const DIMENSION: u64 = 100_000;
@@ -24,10 +26,16 @@ const ITERATIONS: u64 = 100_000_000;
 
 /// A cluster over TLS with one worker and the job that is to go on.
 fn secured(more: &[&str]) -> TestCluster {
-    let cluster = start_with(1, |options| {
-        options.tls = true;
+    secured_by(|options| {
         options.coordinator_flags.extend(flags(more));
         options.worker_flags.extend(flags(more));
+    })
+}
+
+fn secured_by(change: impl FnOnce(&mut ClusterOptions)) -> TestCluster {
+    let cluster = start_with(1, |options| {
+        options.tls = true;
+        change(options);
     });
     let plan = small_plan(Mechanism::Identity, ITERATIONS);
     cluster.create(&job("honest"), &plan, DIMENSION, 1).unwrap();

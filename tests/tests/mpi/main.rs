@@ -6,6 +6,7 @@ mod beside;
 mod cores;
 mod ends;
 mod launch;
+mod on_grid;
 mod refused;
 mod resumed;
 mod same_bits;

@@ -142,6 +142,28 @@ def again(folder):
     return answer
 
 
+def on_grid(folder):
+    """Rows as integers, sums of integers and of floats, a replay, and what is refused."""
+    dimension = 1_300
+    window = 4 * dimension if "window" in sys.argv else 0
+    with rustle.connect(f"mpi://?window={window}&time_limit=60") as session:
+        row = np.empty(dimension, np.int32)
+        answer = {"on_grid": session.plan.grid is not None}
+        floats = np.empty(dimension, np.float32)
+        answer["refused"] = [refused(lambda: session.fetch_into(0, floats))[1]]
+        answer["rows"] = sha256(*(session.fetch_into(step, row).copy() for step in range(2)))
+        answer["released"] = sha256(session.release_(np.full(dimension, 7, np.int64), 2).astype(np.int32))
+        sums = np.cos(np.arange(dimension, dtype=np.float32))
+        pathlib.Path(folder, "sums.f32").write_bytes(sums.tobytes())
+        cursor = session.cursor()
+        private = session.privatize_(sums.copy(), 3, commitment="exact")
+        pathlib.Path(folder, "private.f32").write_bytes(private.tobytes())
+        session.resume(cursor, replay=True)
+        answer["replayed"] = np.array_equal(private, session.privatize_(sums.copy(), 3, commitment="exact"))
+        answer["refused"].append(refused(lambda: session.privatize_(np.full(dimension, np.inf, np.float32), 4))[1])
+    return answer
+
+
 if __name__ == "__main__":
     found = globals()[sys.argv[1]](sys.argv[2])
     if RANK == 0:

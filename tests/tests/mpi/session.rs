@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use ledger::{Event, Ledger};
+use ledger::{Event, Ledger, Stamp};
 use proto::{Lineage, NoiseId};
 use serde_json::Value;
 use tests::{expected_of, job, plans, record_in, sha256};
@@ -17,7 +17,7 @@ fn noise_ids(ledger: &Path) -> Vec<NoiseId> {
     let job_nonce = record_in(ledger, &name).nonce;
     let mut lineages = vec![Lineage::of_job(job_nonce)];
     for entry in Ledger::open(ledger).unwrap().entries(&name, 0, 10_000, 1 << 24).unwrap() {
-        let event: Event = serde_json::from_str(&entry.event).unwrap();
+        let event: Event = serde_json::from_str(&Stamp::split(&entry.event).unwrap().1).unwrap();
         if let Event::BranchOpened { branch, parent, from_row, nonce, .. } = event {
             let opened = lineages[parent as usize].rewound(from_row, branch, nonce);
             lineages.push(opened);

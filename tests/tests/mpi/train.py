@@ -89,6 +89,36 @@ def refusals(mpi, steps):
     noise.close()
 
 
+def floats_of_a_grid(mpi, steps):
+    """Rows of a plan on a grid, requested as floats: refused on this side, and past it by the noise rank."""
+    noise = mpi.join(window_bytes=4 * 1300)
+    refused, commitment = [], mpi.declared(b"one")
+    try:
+        noise.fetch(0, 0, noise.dimension, commitment, out=np.empty(noise.dimension, np.float32))
+    except ValueError as error:
+        refused.append(str(error))
+    noise.dtype, noise.window = np.dtype(np.float32), noise.window.view(np.float32)
+    requests(mpi, noise, refused, noise.fetch, noise.fetch_in_window)
+
+
+def integers_of_floats(mpi, steps):
+    """Rows of a plan of floats, requested as integers, past this side's check."""
+    noise = mpi.join()
+    noise.dtype = np.dtype(np.int32)
+    requests(mpi, noise, [], noise.fetch)
+
+
+def requests(mpi, noise, refused, *ways):
+    """What the noise rank says of a row by each way, and how many rows are bound after all."""
+    for way in ways:
+        try:
+            way(0, 0, noise.dimension, mpi.declared(b"one"))
+        except mpi.Refused as error:
+            refused.append(error.kind)
+    print(json.dumps({"refused": refused, "bound": noise.place()[2]}))
+    noise.close()
+
+
 def fails(mpi, steps):
     """An exception after some rows, on one rank; the others wait for it."""
     noise = mpi.join()

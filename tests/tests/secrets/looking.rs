@@ -24,6 +24,7 @@ use crate::watched::{DIMENSION, WatchedCluster, key, plan};
 impl WatchedCluster {
     pub fn look(&mut self) {
         self.look_at_files();
+        self.look_at_chain();
         self.look_at_processes();
         self.look_at_spans();
         for error in self.errors.clone() {

@@ -74,6 +74,8 @@ impl WatchedCluster {
         options.coordinator_flags = flags(&["--heartbeat", "50ms", "--lease-ttl", "700ms"]);
         options.coordinator_flags.extend(flags(&["--checkpoint-interval", "0s", "--otlp", &collector.1]));
         options.coordinator_flags.extend(flags(&["--tokens-file", &tokens.display().to_string()]));
+        let audit_log = dir.path().join("audit.jsonl").display().to_string();
+        options.coordinator_flags.extend(flags(&["--audit-log", &audit_log]));
         let cluster = LocalCluster::start(options, key()).unwrap();
         let mut scan = Scan::default();
         let text = fs::read(&token).unwrap();
@@ -181,6 +183,18 @@ impl WatchedCluster {
             let mut chunks = noise.fetch(request).await.unwrap().into_inner();
             while chunks.message().await.unwrap().is_some() {}
         });
+    }
+
+    /// Entries name a token by the beginning of its digest, and have nothing else of it.
+    pub fn look_at_chain(&mut self) {
+        let operator = self.client(&Role::Operator, None);
+        let entries = self.runtime.block_on(operator.jobs().entries(&job("watched"))).unwrap();
+        let digest = node::auth::digest_of(fs::read(&self.token).unwrap().trim_ascii());
+        let by_token = format!("token:{}\"", &digest[..12]);
+        assert!(entries.iter().any(|entry| entry.event.contains(&by_token)), "no entry is by the token");
+        for entry in entries {
+            self.scan.look("the chain", entry.event.as_bytes());
+        }
     }
 
     pub fn panic_at_the_coordinator(&self) {

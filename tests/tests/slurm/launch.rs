@@ -2,7 +2,7 @@
 
 use plan::Mechanism;
 use sha2::{Digest, Sha256};
-use tests::{sha256, small_plan};
+use tests::{job, made_by_noise, on_grid, record_in, sha256, sha256_of_integers, small_plan};
 
 use crate::{cluster::Slurm, run::Run};
 
@@ -52,4 +52,26 @@ fn rows_are_the_oracles_through_requeues_and_a_kill_with_other_ranks_each_time()
     assert_eq!(ranks, [3, 4, 5, 5]);
     let oracle = sha256(&run.expected(&plan, 0..end));
     assert_eq!(hex::encode(Sha256::digest(run.rows())), oracle);
+}
+
+#[test]
+fn rows_on_a_grid_are_those_of_noise_through_a_requeue_and_a_kill() {
+    let Some(slurm) = Slurm::start() else { return };
+    let plan = on_grid(&small_plan(Mechanism::BandSqrt { bands: 9 }, 1 << 20), DIMENSION);
+    let run = Run::new(&plan, DIMENSION);
+    let endless = run.variables(&[("RUSTLE_FILE_ROWS", "1000000")]);
+    let first = slurm.submit("--nodes=2 --ntasks=3", "launch.sbatch", &endless, &[]);
+    first.wait_for("rows are written", || run.writes_rows());
+    first.warn();
+    first.starts_again(1, &[(0, "NumTasks=4 NumCPUs=4")]);
+    first.wait_for("rows are written again", || run.writes_rows());
+    first.kill_ranks(0);
+    first.ends("FAILED");
+    let end = run.next_row() + 50;
+    let last = [("RUSTLE_ROWS", &*end.to_string()), ("RUSTLE_FILE_ROWS", "64")];
+    slurm.submit("--nodes=2 --ntasks=5", "launch.sbatch", &run.variables(&last), &[]).ends("COMPLETED");
+
+    let noise_id = record_in(&run.path("ledger.redb"), &job("default")).noise_id();
+    let oracle = made_by_noise(run.dir.path(), &noise_id, &plan, 0..end, 0..DIMENSION);
+    assert_eq!(hex::encode(Sha256::digest(run.rows())), sha256_of_integers(&oracle));
 }

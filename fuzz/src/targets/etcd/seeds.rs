@@ -1,7 +1,7 @@
 //! A log as a ledger writes it: what each of some calls changed, in records by the encoder itself.
 
 use ledger::{
-    JobRecord, JobState, Ledger, ShardRecord,
+    Clock, JobRecord, JobState, Ledger, ShardRecord,
     wire::{change::Change, log_record},
 };
 use proto::{
@@ -97,7 +97,8 @@ pub fn records() -> Vec<Vec<u8>> {
     let disk = Disk::begun();
     let mut before = rows_of(&disk.database());
     let after = |step: Step| {
-        step(&open(&disk).expect("a ledger")).expect("a call that a ledger takes");
+        let ledger = open(&disk).expect("a ledger").with_clock(Clock::new(|| 1_790_000_000_000));
+        step(&ledger).expect("a call that a ledger takes");
         rows_of(&disk.database())
     };
     let record = |step: &Step| {

@@ -1,4 +1,4 @@
-"""A convolutional network on scikit-learn's digits, as PyTorch's MNIST examples train one."""
+"""A convolutional network on scikit-learn's digits, in the form of PyTorch's example mnist (pytorch/examples, BSD-3-Clause)."""
 
 import torch
 from rustle.opacus import PrivacyEngine

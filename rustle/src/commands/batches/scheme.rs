@@ -21,6 +21,8 @@ enum SchemeName {
     RandomAllocation,
     /// --min-sep; no --cap
     FixedOrder,
+    /// With --owners: --batch-size, --min-sep, --max-participations, --records-per-batch; no --cap
+    ContributionBound,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,7 +44,7 @@ pub struct SchemeArgs {
     /// Sample users, each of whom contributes G records, drawn anew in each round
     #[arg(long, value_name = "G", conflicts_with = "els")]
     uls: Option<u64>,
-    /// Sample records, of which each user keeps G, chosen once; --scheme poisson only
+    /// Sample records, of which each user or owner keeps G, chosen once; --scheme poisson only
     #[arg(long, value_name = "G")]
     els: Option<u64>,
 }
@@ -65,9 +67,18 @@ struct SchemeParameters {
     /// Number of rounds that a record joins in each epoch
     #[arg(long, value_name = "K")]
     participations: Option<u64>,
-    /// Minimum distance j − i between two rounds i < j of one record
+    /// Minimum distance j − i between two rounds i < j of one record, or of one owner
     #[arg(long, value_name = "B")]
     min_sep: Option<u64>,
+    /// Maximum number of rounds of one owner
+    #[arg(long, value_name = "K")]
+    max_participations: Option<u64>,
+    /// Number of records per batch; batches in which too few owners may take part are smaller
+    #[arg(long, value_name = "N")]
+    batch_size: Option<u64>,
+    /// Maximum number of records of one owner per batch; the sensitivity is as many times as large [default: 1]
+    #[arg(long, value_name = "M")]
+    records_per_batch: Option<u64>,
     /// Start from the stationary distribution, not with every record eligible
     #[arg(long)]
     warm_start: bool,
@@ -138,6 +149,16 @@ impl SchemeParameters {
             SchemeName::FixedOrder => {
                 Scheme::FixedOrder { min_sep: required(self.min_sep.take(), "--min-sep", choice)? }
             }
+            SchemeName::ContributionBound => Scheme::ContributionBound {
+                batch_size: required(self.batch_size.take(), "--batch-size", choice)?,
+                min_sep: required(self.min_sep.take(), "--min-sep", choice)?,
+                max_participations: required(
+                    self.max_participations.take(),
+                    "--max-participations",
+                    &format!("{choice}, without which no account bounds an owner,"),
+                )?,
+                records_per_batch: self.records_per_batch.take().unwrap_or(1),
+            },
         })
     }
 
@@ -149,6 +170,9 @@ impl SchemeParameters {
             (BATCHES, self.batches_per_epoch.is_some()),
             ("--participations", self.participations.is_some()),
             ("--min-sep", self.min_sep.is_some()),
+            ("--max-participations", self.max_participations.is_some()),
+            ("--batch-size", self.batch_size.is_some()),
+            ("--records-per-batch", self.records_per_batch.is_some()),
             ("--warm-start", self.warm_start),
             ("--cap", self.cap.is_some()),
         ];

@@ -8,10 +8,11 @@ use clap::Args;
 use plan::Plan;
 
 use super::grid::GridArgs;
-use super::make::{RunArgs, of_flag};
+use super::make::RunArgs;
 use crate::commands::errors::from_accounting;
 use crate::commands::plan_file;
 use crate::commands::setting::ParticipationArgs;
+use crate::flag_of_field::of_flag;
 use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Args)]

@@ -4,22 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use plan::{Layout, Mechanism, Plan, PlanError, PlanSpec};
+use plan::{Layout, Mechanism, Plan, PlanSpec};
 use report::GridFacts;
 use serde_json::{Value, json};
 use strategy::{MechanismKind, Strategy, Workload};
 
 use super::grid::GridArgs;
 use crate::commands::setting::ParticipationArgs;
+use crate::flag_of_field::of_flag;
+use crate::grid_promise;
 use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
-use crate::streams;
-
-/// Most times that σ is raised for a grid; its cost hardly changes with σ, so two do.
-const RAISES: usize = 8;
-
-/// Beyond what roundings and probabilities of failure leave open.
-const MARGIN: f64 = 1.0 + 1e-9;
 
 /// Returns the parser of `--mechanism`.
 pub fn mechanism_parser() -> impl TypedValueParser<Value = MechanismKind> {
@@ -67,9 +62,16 @@ impl RunArgs {
 
     /// Returns the checked plan. Error: a field that is not allowed (bad use).
     pub fn plan(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
+        let spec = self.spec(mechanism, noise_multiplier)?;
+        let grid = self.grid.choose(&spec)?;
+        Plan::new(PlanSpec { grid, ..spec }).map_err(of_flag)
+    }
+
+    /// The plan's fields, of rows that are floating-point numbers.
+    fn spec(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<PlanSpec> {
         let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(of_flag)?;
         let ParticipationArgs { min_sep, max_participations } = self.participation;
-        let spec = PlanSpec {
+        Ok(PlanSpec {
             chacha_rounds: self.chacha_rounds,
             iterations: self.iterations,
             noise_multiplier,
@@ -78,34 +80,17 @@ impl RunArgs {
             mechanism,
             layout,
             grid: None,
-        };
-        let grid = self.grid.choose(&spec)?;
-        Plan::new(PlanSpec { grid, ..spec }).map_err(of_flag)
+        })
     }
 
     /// Returns the checked plan whose account is that of a float plan with this σ, which was found for a promise: on a grid σ
     /// is raised by what the grid costs. Error: a field that is not allowed (bad use).
     pub fn plan_for_promise(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
-        let plan = self.plan(mechanism.clone(), noise_multiplier)?;
+        let float = Plan::new(self.spec(mechanism, noise_multiplier)?).map_err(of_flag)?;
         if !self.grid.is_on_grid() {
-            return Ok(plan);
+            return Ok(float);
         }
-        let float = Plan::new(PlanSpec { grid: None, ..plan.spec().clone() }).map_err(bad_use)?;
-        let promised = moved(&float)?;
-        let mut plan = plan;
-        let mut sigma = noise_multiplier;
-        for _ in 0..RAISES {
-            let cost = moved(&plan)?;
-            let more = (cost[0] / promised[0]).max(cost[1] / promised[1]);
-            if more <= 1.0 {
-                return Ok(plan);
-            }
-            sigma *= more * MARGIN;
-            plan = self.plan(mechanism.clone(), sigma)?;
-        }
-        Err(bad_use(format!(
-            "--grid costs more than σ = {sigma} makes up for; allowed: a finer grid, less κ"
-        )))
+        grid_promise::on_grid(&float, self.grid.rounding, self.grid.summing_error)
     }
 
     /// Opens `--out` before the search for what is to be written there. A plan is not secret.
@@ -126,14 +111,12 @@ impl RunArgs {
     pub fn deliver(&self, plan: &Plan, out: Option<OutFile>, answer: Answer) -> anyhow::Result<Answer> {
         let text = plan.to_toml_string()?;
         let answer = answer.with("plan_digest", hex::encode(plan.digest()));
+        if !self.is_out_stdout() {
+            self.grid.note_floats();
+        }
         let answer = match GridFacts::of(plan) {
-            Some(grid) => {
-                streams::note(
-                    "warning: the plan has [grid]: accounts and reports take it, and its rows are not served yet",
-                );
-                answer.with("grid", json!(grid))
-            }
-            None => answer,
+            Some(grid) => answer.with("rows", "int32").with("grid", json!(grid)),
+            None => answer.with("rows", "float32"),
         };
         let Some((out, path)) = out.zip(self.out.as_ref()) else { return Ok(answer.with("plan", text)) };
         out.write_and_finish(text.as_bytes())?;
@@ -144,31 +127,6 @@ impl RunArgs {
     pub fn print(&self, answer: &Answer, format: Format) -> anyhow::Result<()> {
         if self.is_out_stdout() { Ok(()) } else { answer.print(format) }
     }
-}
-
-/// Names the flag of a field that is not allowed, since a command line has no plan file to look into.
-pub fn of_flag(error: PlanError) -> anyhow::Error {
-    let flag = |field: &str| {
-        let name = field.rsplit('.').next().unwrap_or(field);
-        let name = name.split('[').next().unwrap_or(name);
-        format!("--{}", name.replace('_', "-"))
-    };
-    match error {
-        PlanError::Field { field, value, allowed } => {
-            bad_use(format!("{} is {value}; allowed: {allowed}", flag(&field)))
-        }
-        PlanError::Missing { field, allowed } => {
-            bad_use(format!("{} is missing; allowed: {allowed}", flag(&field)))
-        }
-        other => bad_use(other),
-    }
-}
-
-/// How far one unit moves a run and one column of it, in deviations of its noise.
-fn moved(plan: &Plan) -> anyhow::Result<[f64; 2]> {
-    let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?.value;
-    let column = plan.accounted_column_norm().map_err(bad_use)?;
-    Ok([sensitivity, column].map(|moved| moved / plan.accounted_noise_multiplier()))
 }
 
 /// Adds the mechanism's sensitivity, per unit clip norm, and its errors, in units of σζ.

@@ -27,7 +27,7 @@ pub fn findings(plan: &Plan, delta: f64, records: Option<u64>) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(privacy(plan, delta));
     found.extend(records.and_then(|records| large_delta(delta, records)));
-    found.push(arithmetic(plan));
+    found.extend(arithmetic(plan));
     found.extend(summing_error(plan));
     found.extend(participations(plan));
     found.extend(near_rounds(plan));
@@ -90,20 +90,13 @@ fn large_delta(delta: f64, records: u64) -> Option<Finding> {
     Some(Finding::new(severity, "large_delta", what, next_step))
 }
 
-fn arithmetic(plan: &Plan) -> Finding {
+fn arithmetic(plan: &Plan) -> Option<Finding> {
     if plan.on_grid().is_some() {
-        let what = "rows are integers on a grid: rustle noise makes them, and no worker serves them yet";
-        return Finding::new(
-            Severity::Note,
-            "not_served",
-            what,
-            "a plan without [grid] for a cluster (docs/grid.md)",
-        );
+        return None;
     }
     let what = "rows are floating-point numbers: the account is that of real ones, and does not hold against precision attacks";
-    let next_step =
-        "know it (docs/grid.md); rustle plan from --grid makes a plan whose bits keep the account";
-    Finding::new(Severity::Warning, "float_arithmetic", what, next_step)
+    let next_step = "know it (docs/grid.md); --summing-error makes a plan whose bits keep the account (rustle plan from, optimize, suggest)";
+    Some(Finding::new(Severity::Warning, "float_arithmetic", what, next_step))
 }
 
 fn summing_error(plan: &Plan) -> Option<Finding> {

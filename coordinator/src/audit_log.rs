@@ -1,0 +1,155 @@
+//! The audit log: every entry of the ledger's chains as a line of JSON, in order, once it is durable.
+//!
+//! Entries wait for the file in memory, so that a file that can't be written, or a slow reader, stops no release. What
+//! doesn't fit is counted and shown as a problem; the ledger has it all the same.
+
+mod target;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use ledger::{AppendedEntry, EntryLine, Ledger};
+use tracing::error;
+
+use target::Target;
+
+/// Entries that wait for the file at most.
+const WAITING: usize = 65_536;
+/// Entries that are written at once.
+const BATCH: usize = 1_024;
+/// The time between two attempts at a file that can't be written.
+const RETRY: Duration = Duration::from_secs(1);
+/// The time in which what waits may still be written when the coordinator ends.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Writes the entries of a ledger to a file. Dropping it writes what waits, or gives up after two seconds.
+pub struct AuditLog {
+    shown: String,
+    queue: Arc<Queue>,
+}
+
+/// What is wrong with an audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditFault {
+    /// The file.
+    pub path: String,
+    /// Why it can't be written, while it can't.
+    pub reason: Option<String>,
+    /// Entries that are in the ledger and never will be in the file.
+    pub missing: u64,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<AppendedEntry>,
+    reason: Option<String>,
+    missing: u64,
+    /// Nothing more comes: what waits is written, and then the writer ends.
+    is_ending: bool,
+    has_ended: bool,
+}
+
+impl AuditLog {
+    /// Opens the file at `path`, to which lines are appended; `-` is standard output.
+    ///
+    /// # Errors
+    /// The file can't be opened: a coordinator that is to have an audit log does not begin without one.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display().to_string();
+        let target = Target::open(path).with_context(|| format!("audit_log {shown}"))?;
+        let queue = Arc::<Queue>::default();
+        let writing = queue.clone();
+        let name = shown.clone();
+        let writer = move || {
+            writing.write_to(target, &name);
+            writing.lock().has_ended = true;
+            writing.changed.notify_all();
+        };
+        thread::Builder::new().name("audit-log".to_owned()).spawn(writer)?;
+        Ok(Self { shown, queue })
+    }
+
+    /// Has every entry written that is appended to the ledger from now on.
+    pub fn follow(&self, ledger: &Ledger) {
+        let queue = self.queue.clone();
+        ledger.observe(move |appended| queue.add(appended));
+    }
+
+    /// Returns what is wrong; `None` where nothing is.
+    pub fn fault(&self) -> Option<AuditFault> {
+        let state = self.queue.lock();
+        let State { reason, missing, .. } = &*state;
+        (reason.is_some() || *missing > 0).then(|| AuditFault {
+            path: self.shown.clone(),
+            reason: reason.clone(),
+            missing: *missing,
+        })
+    }
+}
+
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        state.is_ending = true;
+        self.queue.changed.notify_all();
+        let has_not_ended = |state: &mut State| !state.has_ended;
+        drop(self.queue.changed.wait_timeout_while(state, DRAIN, has_not_ended));
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, appended: Vec<AppendedEntry>) {
+        let mut state = self.lock();
+        let room = WAITING.saturating_sub(state.entries.len());
+        let fits = if state.is_ending { 0 } else { room.min(appended.len()) };
+        state.missing += (appended.len() - fits) as u64;
+        state.entries.extend(appended.into_iter().take(fits));
+        self.changed.notify_all();
+    }
+
+    /// Writes entries as they come, until nothing more does.
+    fn write_to(&self, mut target: Target, shown: &str) {
+        while let Some(text) = self.next_lines() {
+            while let Err(error) = target.append(text.as_bytes()) {
+                let mut state = self.lock();
+                if state.reason.replace(error.to_string()).is_none() {
+                    error!(file = shown, %error, "the audit log can't be written; its entries wait");
+                }
+                // Once more as a coordinator ends, and then no more.
+                if state.is_ending {
+                    return;
+                }
+                drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.is_ending));
+            }
+            self.lock().reason = None;
+        }
+    }
+
+    /// Waits for entries, and returns them as lines; `None` once nothing more comes.
+    fn next_lines(&self) -> Option<String> {
+        let is_idle = |state: &mut State| state.entries.is_empty() && !state.is_ending;
+        let state = self.changed.wait_while(self.lock(), is_idle);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let count = state.entries.len().min(BATCH);
+        let batch: Vec<AppendedEntry> = state.entries.drain(..count).collect();
+        drop(state);
+        let lines = batch.into_iter().filter_map(|AppendedEntry { chain, entry }| {
+            EntryLine::new(&chain, entry).map(|line| format!("{}\n", line.to_json())).ok()
+        });
+        (count > 0).then(|| lines.collect())
+    }
+}

@@ -1,0 +1,105 @@
+//! The audit log has every entry of the ledger, in order, wherever its file is moved to, and stops no release.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use ledger::{ChainCheck, EntryLine};
+
+use super::*;
+
+fn open_with(folder: &TempDir, audit_log: &Path) -> anyhow::Result<Coordinator> {
+    let settings = Settings {
+        checkpoint_url: None,
+        audit_log: Some(audit_log.to_owned()),
+        ..Settings::in_folder(folder.path()).unwrap()
+    };
+    let stop = FatalStop::new(CancellationToken::new());
+    Coordinator::open(ledger_in(folder), settings, Connections::new(), stop)
+}
+
+fn lines(files: &[&Path]) -> Vec<EntryLine> {
+    let texts: String = files.iter().map(|file| fs::read_to_string(file).unwrap_or_default()).collect();
+    texts.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The entries of the job as the ledger has them.
+fn expected(coordinator: &Coordinator) -> Vec<EntryLine> {
+    let entries = coordinator.ledger().entries(&job(), 0, 1_000, usize::MAX).unwrap();
+    entries.into_iter().map(|entry| EntryLine::new(job().as_str(), entry).unwrap()).collect()
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn has_problem(coordinator: &Coordinator) -> bool {
+    coordinator.problems().iter().any(|problem| problem.kind == "audit_log")
+}
+
+#[tokio::test]
+async fn entries_are_written_in_order_also_once_the_file_is_moved_away() {
+    let folder = TempDir::new().unwrap();
+    let [file, moved] = ["audit.jsonl", "audit.jsonl.1"].map(|name| folder.path().join(name));
+    let coordinator = open_with(&folder, &file).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    for row in 0..4 {
+        coordinator.bind_now(bind(row..row + 1, "x")).await.unwrap();
+    }
+    let all = expected(&coordinator);
+    assert_eq!(all.len(), 5);
+    wait_until("the entries came to the file", || lines(&[&file]) == all);
+    fs::rename(&file, &moved).unwrap();
+    coordinator.bind_now(bind(4..5, "x")).await.unwrap();
+    coordinator.finish_job(job()).await.unwrap();
+    let all = expected(&coordinator);
+    wait_until("the entries came to the new file", || lines(&[&moved, &file]) == all);
+    assert_eq!((lines(&[&moved]).len(), has_problem(&coordinator)), (5, false));
+    let mut check = ChainCheck::default();
+    all.iter().for_each(|line| check.take(line).unwrap());
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_file_that_can_not_be_written_is_a_problem_and_stops_no_release() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let coordinator = open_with(&folder, &file).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    wait_until("the first entry came", || lines(&[&file]).len() == 1);
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    for row in 0..4 {
+        coordinator.bind_now(bind(row..row + 1, "x")).await.unwrap();
+    }
+    wait_until("the problem is shown", || has_problem(&coordinator));
+    fs::remove_dir(&file).unwrap();
+    // The entries waited.
+    let late = expected(&coordinator)[1..].to_vec();
+    wait_until("what waited was written", || file.is_file() && lines(&[&file]) == late);
+    wait_until("the problem is over", || !has_problem(&coordinator));
+}
+
+#[tokio::test]
+async fn a_coordinator_that_is_to_have_an_audit_log_does_not_begin_without_one() {
+    let folder = TempDir::new().unwrap();
+    let error = open_with(&folder, folder.path()).err().unwrap();
+    assert!(
+        format!("{error:#}").contains("audit_log") && format!("{error:#}").contains("no file"),
+        "{error:#}"
+    );
+    // What was written when one ends is there for the next.
+    let file = folder.path().join("audit.jsonl");
+    let coordinator = open_with(&folder, &file).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let all = expected(&coordinator);
+    drop(coordinator);
+    assert_eq!(lines(&[&file]), all);
+    drop(open_with(&folder, &file).unwrap());
+    assert_eq!(lines(&[&file]), all);
+}

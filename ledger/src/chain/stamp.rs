@@ -1,0 +1,177 @@
+//! Who made an entry of a chain, and when.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use crate::{LedgerError, Result, error::Fail};
+
+/// The most characters of a principal's name.
+const MAX_NAME: usize = 256;
+
+/// Who acts on a ledger: a role with a certificate's name or the first digits of a token's digest, or a name such as `local`.
+/// Never a token or a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(Arc<str>);
+
+impl Principal {
+    /// Returns the principal of this name. Characters that could end a line or a quotation become `?`, and a name is cut
+    /// after 256 characters: whatever a principal is called, it is recorded.
+    pub fn new(name: &str) -> Self {
+        let safe = |c: char| if c.is_ascii_alphanumeric() || " -_./:@+=".contains(c) { c } else { '?' };
+        let name: String = name.trim().chars().map(safe).take(MAX_NAME).collect();
+        // Once more: the cut may end with a space.
+        match name.trim() {
+            "" => Self("unknown".into()),
+            name => Self(name.into()),
+        }
+    }
+
+    /// Returns the principal of a process that has the ledger open itself: a command, a Python process, an MPI launch.
+    pub fn local() -> Self {
+        Self("local".into())
+    }
+
+    /// Returns the principal of a coordinator that acts on its own, such as one that places shards.
+    pub fn coordinator() -> Self {
+        Self("coordinator".into())
+    }
+
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A source of the time, in milliseconds since 1970.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl Clock {
+    /// Returns a clock that asks `now`.
+    pub fn new(now: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// Returns the operating system's clock; 0 before 1970.
+    pub fn of_system() -> Self {
+        Self::new(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+    }
+
+    /// Returns the time.
+    pub fn now_ms(&self) -> u64 {
+        (self.0)()
+    }
+}
+
+/// Who made an entry, and when by the clock of the process that did. Clocks go back: the order of entries is that of the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Who acted.
+    pub by: Principal,
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl Stamp {
+    /// Splits an entry's JSON, as [`Entry::event`](crate::Entry::event) has it, into its stamp and the JSON of its event.
+    ///
+    /// # Errors
+    /// [`LedgerError::Invalid`] for JSON that begins with no stamp.
+    pub fn split(entry: &str) -> Result<(Self, String)> {
+        let (stamp, fields) = parse(entry.as_bytes()).ok_or_else(|| {
+            let shown: String = entry.chars().take(80).collect();
+            LedgerError::invalid("entry", shown, "{\"at_ms\":…,\"by\":\"…\",…}")
+        })?;
+        Ok((stamp, format!("{{{}", String::from_utf8_lossy(fields))))
+    }
+
+    /// Returns an event's JSON object with this stamp as its first two fields: what is stored and hashed.
+    pub(crate) fn joined(&self, event: &[u8]) -> Vec<u8> {
+        let fields = format!("{{\"at_ms\":{},\"by\":\"{}\",", self.at_ms, self.by);
+        [fields.as_bytes(), event.strip_prefix(b"{").unwrap_or(event)].concat()
+    }
+
+    /// Splits a stored entry's JSON into its stamp and the fields of its event, which a brace ends and none begins.
+    pub(crate) fn split_stored(entry: &[u8]) -> Result<(Self, &[u8]), Fail> {
+        parse(entry).ok_or_else(|| Fail::Record("an entry says neither who made it nor when".to_owned()))
+    }
+}
+
+/// Returns the JSON of an event from its fields, as [`Stamp::split_stored`] returns them.
+pub fn event_of(fields: &[u8]) -> Vec<u8> {
+    [b"{", fields].concat()
+}
+
+fn parse(entry: &[u8]) -> Option<(Stamp, &[u8])> {
+    let (at_ms, rest) = cut(entry.strip_prefix(b"{\"at_ms\":")?, b",\"by\":\"")?;
+    let (by, fields) = cut(rest, b"\",")?;
+    let at_text = std::str::from_utf8(at_ms).ok()?;
+    let by = std::str::from_utf8(by).ok()?;
+    let principal = Principal::new(by);
+    let at_ms = at_text.parse::<u64>().ok()?;
+    // Another spelling of the same stamp would be another hash.
+    let is_canonical = principal.as_str() == by && at_ms.to_string() == at_text;
+    is_canonical.then_some((Stamp { by: principal, at_ms }, fields))
+}
+
+fn cut<'a>(text: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let place = text.windows(at.len()).position(|window| window == at)?;
+    Some((&text[..place], &text[place + at.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_and_its_event_come_apart_again() {
+        let stamp = Stamp { by: Principal::new("operator token:4fa01b23c4d5"), at_ms: 1_790_000_000_123 };
+        let event = r#"{"event":"bound","branch":0,"rows":[]}"#;
+        let joined = String::from_utf8(stamp.joined(event.as_bytes())).unwrap();
+        assert_eq!(
+            joined,
+            r#"{"at_ms":1790000000123,"by":"operator token:4fa01b23c4d5","event":"bound","branch":0,"rows":[]}"#
+        );
+        assert_eq!(Stamp::split(&joined).unwrap(), (stamp.clone(), event.to_owned()));
+        let (again, fields) = Stamp::split_stored(joined.as_bytes()).unwrap();
+        assert_eq!((again, event_of(fields)), (stamp, event.as_bytes().to_vec()));
+    }
+
+    #[test]
+    fn entries_without_a_stamp_or_with_another_spelling_are_refused() {
+        for bad in [
+            r#"{"event":"bound"}"#,
+            r#"{"at_ms":1,"event":"bound"}"#,
+            r#"{"by":"x","at_ms":1,"event":"bound"}"#,
+            r#"{"at_ms":01,"by":"x","event":"bound"}"#,
+            r#"{"at_ms":-1,"by":"x","event":"bound"}"#,
+            r#"{"at_ms":1,"by":" x","event":"bound"}"#,
+            r#"{"at_ms":1,"by":"a\nb","event":"bound"}"#,
+            "",
+        ] {
+            assert!(Stamp::split(bad).is_err(), "{bad}");
+            assert!(Stamp::split_stored(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_principals_name_ends_no_line_and_no_quotation() {
+        assert_eq!(Principal::new("a\"b\\c\nd\u{1b}ü").as_str(), "a?b?c?d??");
+        assert_eq!(Principal::new("  ").as_str(), "unknown");
+        assert_eq!(Principal::new(&"x".repeat(999)).as_str().len(), MAX_NAME);
+        let cut = Principal::new(&format!("{} y", "x".repeat(MAX_NAME - 1)));
+        assert_eq!(Principal::new(cut.as_str()), cut);
+    }
+}

@@ -1,0 +1,261 @@
+"""Keras 3 on PyTorch or JAX: ``fit`` with clipped sums, checked batches and a session's noise.
+
+::
+
+    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    rounds = rustle.begin("run", parameters=rustle.keras.layout(model), records=len(x), batch_size=64, epochs=5, …)
+    rustle.keras.fit(model, x, y, rounds=rounds, divide_by=64)
+
+Keras optimizers, their schedules and their own gradient clipping come after the noise, and change nothing of what it promises.
+Sums go through the host's memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import keras
+import numpy as np
+
+from . import errors
+from ._layout import Layout
+from ._rounds import Rounds
+from .metrics import Metrics
+
+__all__ = ["fit", "layout"]
+
+# Examples whose gradients are in memory at once.
+_MICROBATCH = 32
+
+
+def layout(model: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """Returns names and shapes of a built model's trainable variables: the ``parameters`` of :func:`rustle.begin`."""
+    if not model.built:
+        raise errors.make("layout", "the model is not built; allowed: one with an Input, or after model.build(shape)")
+    return [(variable.path, tuple(variable.shape)) for variable in model.trainable_variables]
+
+
+def fit(
+    model: Any,
+    x: Any,
+    y: Any,
+    *,
+    rounds: Rounds,
+    divide_by: float,
+    microbatch: int = _MICROBATCH,
+    epochs: int | None = None,
+    callbacks: Sequence[Any] = (),
+    delta: float = 1e-6,
+) -> Any:
+    """Trains a compiled model as ``model.fit`` does, each example's gradient clipped to the plan's norm, with a run's noise.
+
+    It continues at the session's next step, an epoch being ``steps_per_epoch`` of the rounds. A checkpoint needs
+    ``session.cursor()`` beside the model and its optimizer.
+
+    Args:
+        model: A compiled model with one input and one output. Its trainable variables are those of the plan.
+        x, y: The examples, along their first axis: numpy arrays, or what numpy makes arrays of. As many as the rounds'
+            population.
+        rounds: The :class:`rustle.Rounds` of the run, such as those of :func:`rustle.begin`.
+        divide_by: The number that each sum is divided by, such as the batch size.
+        microbatch: The most examples whose gradients are in memory at once.
+        epochs: The epochs to train; by default all that the plan has left.
+        callbacks: Keras callbacks. Their logs have the mean ``loss`` of an epoch, which is without noise and as secret as
+            the examples, and ε of :class:`rustle.metrics.Metrics`.
+        delta: δ at which ε is stated.
+
+    Returns:
+        The ``History`` of Keras.
+
+    Raises:
+        rustle.errors.InvalidArgument: A model that is not compiled, with several outputs, regularizers, or a loss scale.
+        rustle.errors.MixesExamples: A layer that changes more than what is trained, such as BatchNormalization.
+    """
+    session = rounds.session
+    x, y = np.asarray(x), np.asarray(y)
+    _check(model, rounds, len(x), len(y), divide_by, microbatch)
+    clipped = ClippedSum(model, session.plan.clip_norm, microbatch)
+    placed = Layout.of(layout(model), session)
+    metrics = Metrics(session, delta=delta)
+    session.claim(model)
+    try:
+        return _train(model, rounds, (x, y, clipped), placed, (divide_by, epochs), (list(callbacks), metrics))
+    finally:
+        session.release(model)
+
+
+def _train(
+    model: Any,
+    rounds: Rounds,
+    data: tuple[np.ndarray, np.ndarray, "ClippedSum"],
+    placed: Layout,
+    wanted: tuple[float, int | None],
+    watched: tuple[list[Any], Metrics],
+) -> Any:
+    x, y, clipped = data
+    divide_by, epochs = wanted
+    session = rounds.session
+    calls = keras.callbacks.CallbackList(watched[0], add_history=True, model=model, epochs=epochs or 1)
+    model.stop_training, epoch = False, 0
+    calls.on_train_begin()
+    while session.next_step < session.iterations and epoch != epochs and not model.stop_training:
+        calls.on_epoch_begin(epoch)
+        losses: list[np.ndarray] = []
+        for at, ids in enumerate(rounds):
+            calls.on_train_batch_begin(at)
+            sums, found = clipped(x[ids], y[ids])
+            _apply(model, session, placed, sums, divide_by)
+            losses.append(found)
+            calls.on_train_batch_end(at, {"loss": float(found.mean()) if len(found) else 0.0})
+        all_losses = np.concatenate(losses)
+        logs = {"loss": float(all_losses.mean()) if len(all_losses) else 0.0, **watched[1].figures()}
+        calls.on_epoch_end(epoch, logs)
+        epoch += 1
+    calls.on_train_end()
+    return model.history
+
+
+def _apply(model: Any, session: Any, placed: Layout, sums: list[np.ndarray], divide_by: float) -> None:
+    flat = np.empty(placed.dimension, np.float32)
+    parts = [placed.parameters[variable.path] for variable in model.trainable_variables]
+    for part, value in zip(parts, sums, strict=True):
+        flat[part.start : part.start + part.size] = value.reshape(-1) / divide_by
+    session.privatize_(flat, session.next_step, divide_by=divide_by)
+    noisy = [flat[part.start : part.start + part.size].reshape(part.shape) for part in parts]
+    variables = model.trainable_variables
+    gradients = [keras.ops.convert_to_tensor(g, dtype=v.dtype) for g, v in zip(noisy, variables, strict=True)]
+    model.optimizer.apply(gradients, variables)
+
+
+class ClippedSum:
+    """The sum of examples' gradients, each clipped to a norm, by the model's backend."""
+
+    def __init__(self, model: Any, clip_norm: float, microbatch: int):
+        self._model, self._clip_norm, self._microbatch = model, clip_norm, microbatch
+        self._loss = keras.losses.get(model.loss)
+        self._seeds = [id(seed.state) for seed in _seed_generators(model)]
+        self._each = _BACKENDS[keras.backend.backend()](self._of_one)
+
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """Returns the sum for each trainable variable, in float64, and the loss of each example."""
+        sums = [np.zeros(variable.shape) for variable in self._model.trainable_variables]
+        losses = [np.zeros(0)]
+        for start in range(0, len(x), self._microbatch):
+            part = slice(start, start + self._microbatch)
+            count = len(x[part])
+            # One size for all: a backend that compiles does so once.
+            examples = [_padded(values[part], self._microbatch) for values in (x, y)]
+            gradients, found = self._each(self._trained(), self._states(), *examples)
+            for sum, value in zip(sums, _clipped([g[:count] for g in gradients], self._clip_norm), strict=True):
+                sum += value
+            losses.append(np.asarray(found[:count], np.float64))
+        return sums, np.concatenate(losses)
+
+    def _trained(self) -> list[Any]:
+        return [variable.value for variable in self._model.trainable_variables]
+
+    def _states(self) -> list[Any]:
+        """The other variables. Seeds of dropout go on, which Keras leaves to its own loop."""
+        for seed in _seed_generators(self._model):
+            seed.next()
+        return [variable.value for variable in self._model.non_trainable_variables]
+
+    def _of_one(self, trained: list[Any], states: list[Any], number: Any, x: Any, y: Any) -> Any:
+        # A mask of its own for each example: its number enters the first word of each seed.
+        own = [
+            state + keras.ops.cast(keras.ops.stack([number, number * 0]), state.dtype)
+            if id(variable) in self._seeds and keras.backend.backend() == "jax"
+            else state
+            for variable, state in zip(self._model.non_trainable_variables, states, strict=True)
+        ]
+        predicted, _ = self._model.stateless_call(trained, own, x[None], training=True)
+        return keras.ops.mean(self._loss(y[None], predicted))
+
+
+def _on_torch(of_one: Callable[..., Any]) -> Callable[..., Any]:
+    import torch
+    from torch.func import grad_and_value, vmap
+
+    each = vmap(grad_and_value(of_one), in_dims=(None, None, 0, 0, 0), randomness="different")
+
+    def call(trained: list[Any], states: list[Any], x: np.ndarray, y: np.ndarray) -> Any:
+        values = [value.detach() for value in trained]
+        numbers = torch.arange(len(x))
+        examples = [keras.ops.convert_to_tensor(one) for one in (x, y)]
+        gradients, losses = each(values, states, numbers, *examples)
+        return [keras.ops.convert_to_numpy(one) for one in gradients], keras.ops.convert_to_numpy(losses)
+
+    return call
+
+
+def _on_jax(of_one: Callable[..., Any]) -> Callable[..., Any]:
+    import jax
+
+    gradient = jax.value_and_grad(of_one)
+    each = jax.jit(jax.vmap(gradient, in_axes=(None, None, 0, 0, 0)))
+
+    def call(trained: list[Any], states: list[Any], x: np.ndarray, y: np.ndarray) -> Any:
+        losses, gradients = each(trained, states, np.arange(len(x)), x, y)
+        return [np.asarray(one) for one in gradients], np.asarray(losses)
+
+    return call
+
+
+_BACKENDS = {"torch": _on_torch, "jax": _on_jax}
+
+
+def _padded(values: np.ndarray, length: int) -> np.ndarray:
+    missing = length - len(values)
+    return np.concatenate([values, np.repeat(values[:1], missing, axis=0)]) if missing else values
+
+
+def _clipped(gradients: list[np.ndarray], clip_norm: float) -> list[np.ndarray]:
+    """Returns the sums over the first axis of gradients that are clipped to ``clip_norm``, all of an example together."""
+    flat = [np.asarray(value, np.float64).reshape(len(value), -1) for value in gradients]
+    squares = sum((value * value).sum(axis=1) for value in flat)
+    # An example whose gradient is not finite makes the sum so, which the step refuses.
+    scale = clip_norm / np.maximum(np.sqrt(squares), clip_norm)
+    return [(scale @ wide).reshape(value.shape[1:]) for wide, value in zip(flat, gradients, strict=True)]
+
+
+def _seed_generators(model: Any) -> list[Any]:
+    found = {}
+    for layer in model._flatten_layers():
+        for seed in getattr(layer, "_seed_generators", []):
+            found[id(seed)] = seed
+    return list(found.values())
+
+
+def _check(model: Any, rounds: Rounds, records: int, labels: int, divide_by: float, microbatch: int) -> None:
+    backend = keras.backend.backend()
+    if backend not in _BACKENDS:
+        raise errors.make("invalid_argument", f"Keras runs on {backend}; allowed: {', '.join(_BACKENDS)} (KERAS_BACKEND)")
+    if not divide_by > 0:
+        raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
+    if microbatch < 1:
+        raise errors.make("invalid_argument", f"microbatch is {microbatch}; allowed: 1 or more")
+    population = rounds.batches.population
+    population = population if isinstance(population, int) else sum(population)
+    if records != population or labels != population:
+        text = f"x has {records} examples and y {labels}; allowed: {population}, the population of the rounds"
+        raise errors.make("batches", text)
+    if getattr(model, "optimizer", None) is None or getattr(model, "loss", None) is None:
+        raise errors.make("invalid_argument", "the model is not compiled; allowed: model.compile(optimizer=…, loss=…)")
+    if isinstance(model.loss, (list, tuple, dict)) or len(getattr(model, "outputs", None) or [None]) != 1:
+        raise errors.make("invalid_argument", f"loss is {model.loss!r}; allowed: one loss, of a model with one output")
+    if hasattr(model.optimizer, "inner_optimizer"):
+        text = "the optimizer scales losses, which would scale the noise; allowed: one that does not"
+        raise errors.make("invalid_argument", text)
+    _check_layers(model)
+
+
+def _check_layers(model: Any) -> None:
+    seeds = {id(seed.state) for seed in _seed_generators(model)}
+    for layer in model._flatten_layers():
+        own = [v for v in getattr(layer, "_non_trainable_variables", []) if id(v) not in seeds]
+        if isinstance(layer, keras.layers.BatchNormalization) or (layer.trainable and own):
+            text = f"layer {layer.name!r} ({type(layer).__name__}) keeps values of the examples without noise, or mixes examples"
+            raise errors.make("mixes_examples", f"{text}; allowed: LayerNormalization or GroupNormalization in its place")
+    if model.losses:
+        text = "the model has regularizers, whose gradients no example has; allowed: weight_decay of the optimizer"
+        raise errors.make("invalid_argument", text)

@@ -1,0 +1,123 @@
+"""Keras 3 on PyTorch and on JAX: clipped sums of one example's gradients, and fit with a session's rows."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+BEGINS = """
+import sys, numpy as np, keras, rustle, rustle.keras
+from keras import layers
+from rustle import errors
+keras.utils.set_random_seed(0)
+x = np.random.default_rng(0).normal(size=(48, 6)).astype("float32")
+y = np.arange(48) % 3
+
+def built(*more, **settings):
+    model = keras.Sequential([keras.Input((6,)), layers.Dense(4, activation="tanh"), *more, layers.Dense(3)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(**{"optimizer": keras.optimizers.SGD(1.0), "loss": loss, **settings})
+    return model
+
+def begun(model, folder, **changes):
+    asked = dict(records=48, batch_size=12, epochs=2, epsilon=8, delta=1e-5, clip_norm=0.5)
+    return rustle.begin(folder, parameters=rustle.keras.layout(model), **{**asked, **changes})
+
+def weights(model):
+    return [np.asarray(keras.ops.convert_to_numpy(v)) for v in model.trainable_variables]
+
+def refused(kind, call):
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
+"""
+SUMS = """
+model = built()
+found, losses = rustle.keras.ClippedSum(model, 0.5, 5)(x[:12], y[:12])
+# By numpy: the gradients of softmax cross-entropy through two layers.
+w1, b1, w2, b2 = [one.astype(np.float64) for one in weights(model)]
+expected, lengths = [np.zeros(w.shape) for w in (w1, b1, w2, b2)], []
+for one, label, loss in zip(x[:12].astype(np.float64), y, losses):
+    hidden = np.tanh(one @ w1 + b1)
+    odds = np.exp(hidden @ w2 + b2)
+    assert abs(loss + np.log(odds[label] / odds.sum())) < 1e-5
+    top = odds / odds.sum() - np.eye(3)[label]
+    low = (w2 @ top) * (1 - hidden**2)
+    own = [np.outer(one, low), low, np.outer(hidden, top), top]
+    lengths.append(np.sqrt(sum((g * g).sum() for g in own)))
+    for total, g in zip(expected, own):
+        total += g * min(1, 0.5 / lengths[-1])
+assert max(lengths) > 0.5
+assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(found, expected))
+none, losses = rustle.keras.ClippedSum(model, 0.5, 5)(x[:0], y[:0])
+assert not any(one.any() for one in none) and len(losses) == 0
+"""
+FITS = """
+folder = sys.argv[1]
+model = built(layers.Dropout(0.5))
+rounds = begun(model, folder)
+before = weights(model)
+history = rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12, delta=1e-5, epochs=1)
+assert rounds.session.next_step == 4 and len(history.history["loss"]) == 1
+cursor = rounds.session.cursor()
+rounds.session.close()
+rounds = begun(model, folder)
+rounds.session.resume(cursor)
+history = rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12, delta=1e-5)
+assert rounds.session.next_step == 8 and abs(history.history["rustle/epsilon"][-1] - 8) < 1e-5
+assert all((a != b).any() for a, b in zip(before, weights(model)))
+rounds.session.close()
+"""
+NOISE = """
+# A loss without gradient: what moves the model is the noise alone, learning rate 1.
+model = built(loss=lambda y, p: 0.0 * keras.ops.sum(p))
+rounds = begun(model, sys.argv[1])
+placed, before = dict(rustle.keras.layout(model)), weights(model)
+rows = []
+inner = rounds.session.privatize_
+def seen(buffer, *words, **more):
+    rows.append(inner(buffer, *words, **more).copy())
+    return buffer
+rounds.session.privatize_ = seen
+rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12, epochs=1)
+moved = np.concatenate([(a - b).reshape(-1) for a, b in zip(before, weights(model))])
+assert len(rows) == 4 and np.allclose(moved, sum(rows), atol=1e-4) and moved.std() > 0.01
+"""
+REFUSES = """
+for number, (more, settings, kind, word) in enumerate([
+    ([layers.BatchNormalization()], {}, errors.MixesExamples, "BatchNormalization"),
+    ([layers.Dense(4, kernel_regularizer="l2")], {}, errors.InvalidArgument, "regularizers"),
+    ([], {"loss": None}, errors.InvalidArgument, "not compiled"),
+    ([], {"optimizer": keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0))}, errors.InvalidArgument, "scales"),
+]):
+    model = built(*more, **settings)
+    rounds = begun(model, f"{sys.argv[1]}/{number}")
+    assert word in refused(kind, lambda: rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12)), word
+    assert rounds.session.next_step == 0
+model = built()
+rounds = begun(model, sys.argv[1] + "/last")
+assert "48" in refused(errors.InvalidArgument, lambda: rustle.keras.fit(model, x[:40], y[:40], rounds=rounds, divide_by=12))
+assert "divide_by" in refused(errors.InvalidArgument, lambda: rustle.keras.fit(model, x, y, rounds=rounds, divide_by=0))
+x[:, 0] = np.nan
+found = refused(errors.RustleError, lambda: rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12))
+assert "nan" in found and rounds.session.next_step == 0
+"""
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_keras(backend, tmp_path):
+    """All in one process for each backend, which Keras chooses when it is imported."""
+    for package in ("keras", backend):
+        if not importlib.util.find_spec(package):
+            pytest.skip(f"{package} is not installed")
+    parts = [BEGINS]
+    for name in ("SUMS", "FITS", "NOISE", "REFUSES"):
+        parts.append(f"print({name!r}, flush=True); sys.argv[1] = {str(tmp_path / name)!r}\n{globals()[name]}")
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    command = [sys.executable, "-c", "\n".join(parts), ""]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
