@@ -9,6 +9,8 @@ use node::auth::Bearer;
 use node::net::dial::DialOptions;
 use node::tls::{Credentials, TlsFiles};
 
+use crate::output::bad_use;
+
 /// Maximum run time of the command that prints a token.
 const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
@@ -78,7 +80,7 @@ impl AccessArgs {
     /// Returns the TLS files that the flags name; `None` without TLS.
     pub fn tls_files(&self) -> anyhow::Result<Option<TlsFiles>> {
         let Self { tls_dir, tls_ca, tls_cert, tls_key, .. } = self.clone();
-        Ok(TlsFiles::choose(tls_dir, tls_ca, tls_cert, tls_key)?)
+        TlsFiles::choose(tls_dir, tls_ca, tls_cert, tls_key).map_err(bad_use)
     }
 
     /// Returns the file of the bearer token, if there is one.

@@ -1,5 +1,6 @@
 //! The command line: the table of commands.
 
+use std::any::TypeId;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -8,6 +9,7 @@ use crate::commands::{
     account, audit, batches, budget, calibrate, certs, completions, config, demo, doctor, fetch, job, key,
     ledger, man, noise, plan, report, serve, status, token, up, verify,
 };
+use crate::numbers;
 use crate::output::{Format, Word};
 
 /// Correlated noise for differentially private training
@@ -27,20 +29,23 @@ pub struct Cli {
 /// Prints the text of a flag below it, so that nearly every line fits in 80 columns. Lists of commands have two columns.
 fn put_text_below_flags(command: clap::Command) -> clap::Command {
     if command.has_subcommands() {
-        command.mut_subcommands(put_text_below_flags)
+        command.mut_args(take_any_value).mut_subcommands(put_text_below_flags)
     } else {
-        command.next_line_help(true).mut_args(take_negative_values)
+        command.next_line_help(true).mut_args(take_any_value)
     }
 }
 
-/// Lets every flag take a negative value, so that the error is about the value and names the flag.
-fn take_negative_values(flag: clap::Arg) -> clap::Arg {
+/// Lets every flag take a negative value, so that the error is about the value and names the flag; and lets no number become
+/// 0 or infinite on its way.
+pub fn take_any_value(flag: clap::Arg) -> clap::Arg {
     if !flag.get_action().takes_values() || flag.is_positional() {
         return flag;
     }
-    let of_text = ["DURATION", "A..B", "BYTES"];
+    let of_text = ["DURATION", "A..B", "BYTES", "PERCENT"];
     let names = flag.get_value_names().unwrap_or_default();
     let is_text = names.iter().any(|name| of_text.contains(&name.as_str()));
+    let is_number = !is_text && flag.get_value_parser().type_id() == TypeId::of::<f64>();
+    let flag = if is_number { flag.value_parser(numbers::number) } else { flag };
     if is_text { flag.allow_hyphen_values(true) } else { flag.allow_negative_numbers(true) }
 }
 

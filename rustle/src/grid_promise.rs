@@ -2,6 +2,7 @@
 
 use plan::{Plan, PlanSpec, Rounding, grid};
 
+use crate::flag_of_field::of_flag;
 use crate::output::bad_use;
 
 /// Most times that σ is raised for a grid; its cost hardly changes with σ, so two do.
@@ -16,8 +17,8 @@ pub fn on_grid(float: &Plan, rounding: Option<Rounding>, summing_error: Option<f
     let promised = moved(float)?;
     let mut spec = float.spec().clone();
     for _ in 0..=RAISES {
-        let grid = grid::choose(&spec, rounding, summing_error).map_err(bad_use)?;
-        let plan = Plan::new(PlanSpec { grid: Some(grid), ..spec.clone() }).map_err(bad_use)?;
+        let grid = grid::choose(&spec, rounding, summing_error).map_err(of_flag)?;
+        let plan = Plan::new(PlanSpec { grid: Some(grid), ..spec.clone() }).map_err(of_flag)?;
         let cost = moved(&plan)?;
         let more = (cost[0] / promised[0]).max(cost[1] / promised[1]);
         if more <= 1.0 {

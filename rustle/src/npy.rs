@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::out_file::{Access, OutFile};
+use crate::out_file::{self, Access, OutFile};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -79,6 +79,7 @@ impl<T: Number> NpyWriter<T> {
         let left = rows.checked_mul(coordinates).context("more numbers than a file can hold")?;
         let header = header(T::DESCR, rows, coordinates);
         let bytes = left.checked_mul(4).and_then(|bytes| bytes.checked_add(header.len() as u64));
+        out_file::refuse_ending(path, "an array of NumPy", &["npy"])?;
         let target = OutFile::open(path, Access::Owner)?;
         target.reserve(bytes.context("more numbers than a file can hold")?)?;
         let shown = format!("write {}", path.display());

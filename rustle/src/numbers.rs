@@ -8,6 +8,8 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
+use crate::plain_words;
+
 /// Returns the arguments with every value of a flag for whole numbers written in digits. What is no whole number stays as
 /// it is, and is refused by the parser.
 pub fn in_digits(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
@@ -63,8 +65,22 @@ fn value_in_digits(flag: &Arg, value: &str) -> Option<String> {
     Some(items.collect::<Vec<_>>().join(&delimiter.to_string()))
 }
 
+/// Parses a number that 64 bits hold. Error: one that would become 0 or infinite.
+pub fn number(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| plain_words::NUMBER.to_owned())?;
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let is_finite = mantissa.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    match number.abs() {
+        0.0 if is_finite => {
+            Err("closer to 0 than any number of 64 bits; allowed: 0, or 1e-300 and more in size".into())
+        }
+        f64::INFINITY if is_finite => Err("too large; allowed: up to 1e308 in size".into()),
+        _ => Ok(number),
+    }
+}
+
 /// Returns the digits of a whole number with an exponent or with separators between thousands; `None` for any other text.
-fn digits(text: &str) -> Option<String> {
+pub fn digits(text: &str) -> Option<String> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => {
             (mantissa, exponent.strip_prefix('+').unwrap_or(exponent).parse::<usize>().ok()?)
@@ -118,6 +134,19 @@ mod tests {
             ["", "e3", "1.5", "1e-3", "1.55e1", "2,00", "2_0000", "1e99", "-1", "x", "1e", "1 000", "1.x"]
         {
             assert_eq!(digits(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_64_bits_do_not_hold() {
+        for (text, expected) in
+            [("1e-6", 1e-6), ("-2", -2.0), ("0e5", 0.0), ("inf", f64::INFINITY), ("-0.0", 0.0)]
+        {
+            assert_eq!(number(text), Ok(expected), "{text}");
+        }
+        assert!(number("nan").unwrap().is_nan());
+        for text in ["1e-400", "-1e400", "0.0001e-330", "", "1,5", "x"] {
+            assert!(number(text).unwrap_err().contains("allowed: "), "{text}");
         }
     }
 

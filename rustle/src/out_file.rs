@@ -65,6 +65,22 @@ pub fn refuse_stdout(path: &Path, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Endings of files in formats that this program or others write.
+const ENDINGS: [&str; 16] = [
+    "toml", "json", "jsonl", "yaml", "yml", "csv", "npy", "npz", "svg", "png", "jpg", "gif", "pdf", "html",
+    "htm", "md",
+];
+
+/// Refuses a name whose ending is of another format than the `written` one, such as `plan.json` for TOML.
+pub fn refuse_ending(path: &Path, written: &str, own: &[&str]) -> anyhow::Result<()> {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if !ENDINGS.contains(&ending.as_str()) || own.contains(&ending.as_str()) {
+        return Ok(());
+    }
+    let (out, own) = (path.display(), own.join(", ."));
+    Err(bad_use(format!("--out is {out}, and what is written there is {written}; allowed: .{own}")))
+}
+
 /// An open target. A regular file replaces an earlier file in [`OutFile::finish`]; until then, what is there
 /// stays. A device or a pipe is never replaced: bytes go through it.
 #[derive(Debug)]
@@ -128,6 +144,9 @@ impl Target {
         }
         match fs::metadata(path) {
             // Through a link, so that the link stays.
+            Ok(there) if there.is_file() && there.permissions().readonly() => {
+                bail!("a file that is read-only, as keys are, is there; remove it, or name another")
+            }
             Ok(there) if there.is_file() => Self::replacement(fs::canonicalize(path)?, access),
             Ok(there) if there.is_dir() => {
                 bail!("a folder is there; allowed: a file, a device, a pipe, or - for standard output")
@@ -136,6 +155,9 @@ impl Target {
                 bail!("a socket is there; allowed: a file, a device, a pipe, or - for standard output")
             }
             Ok(_) => Ok(Self::Device(Stream(OpenOptions::new().write(true).open(path)?))),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                bail!("a file is there where the path has a folder; name another")
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             Err(_) if fs::symlink_metadata(path).is_ok() => {
                 bail!("a link to nothing is there; remove it or name its target")

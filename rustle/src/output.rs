@@ -11,7 +11,7 @@ use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::{figures, streams};
+use crate::{figures, plain_words, streams};
 
 /// Columns of a table, unless `--wide` is given.
 const WIDTH: u16 = 80;
@@ -112,7 +112,8 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if is_of_reader(error) {
         return ExitCode::SUCCESS;
     }
-    streams::note(format_args!("error: {}", without_repeats(error)));
+    let text = plain_words::of(&without_repeats(error));
+    streams::note(format_args!("error: {}", plain_words::without_controls(&text)));
     ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
 }
 

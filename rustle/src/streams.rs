@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
+
 /// Whether the reader of what this process writes has left, as `head` does once it has seen enough.
 static READER_LEFT: AtomicBool = AtomicBool::new(false);
 
@@ -40,8 +42,7 @@ pub fn stdout() -> Stream<io::Stdout> {
 /// Writes bytes to standard output. Error: it can't be written.
 pub fn write(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = stdout();
-    out.write_all(bytes)?;
-    Ok(out.flush()?)
+    out.write_all(bytes).and_then(|()| out.flush()).context("write standard output")
 }
 
 /// Writes a line to standard output. Error: it can't be written.

@@ -4,6 +4,11 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::numbers;
+
+/// Longest time of a flag, in days: 100 years. Dates end somewhere.
+const MOST_DAYS: u64 = 36_500;
+
 /// A range `a..b` that is not empty: a, a+1, …, b−1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span(pub Range<u64>);
@@ -14,8 +19,10 @@ impl FromStr for Span {
     fn from_str(text: &str) -> Result<Self, String> {
         let allowed = "allowed: a..b with a < b, such as 0..8";
         let (start, end) = text.split_once("..").ok_or_else(|| allowed.to_owned())?;
-        let number =
-            |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}; {allowed}"));
+        let number = |text: &str| {
+            let digits = numbers::digits(text).unwrap_or_default();
+            digits.parse::<u64>().map_err(|_| format!("{text:?} is no whole number; {allowed}"))
+        };
         let start = number(start)?;
         let end = number(end)?;
         if start < end { Ok(Self(start..end)) } else { Err(format!("the range is empty; {allowed}")) }
@@ -47,20 +54,26 @@ impl std::fmt::Display for Bytes {
     }
 }
 
-/// Parses a duration, as in 30s or 10m.
+/// Parses a duration above 0 and of up to 100 years, as in 30s or 10m.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    node::config::units::parse_duration(text).map_err(|error| error.to_string())
+    within_limits(node::config::units::parse_duration(text).map_err(|error| error.to_string())?)
+}
+
+fn within_limits(duration: Duration) -> Result<Duration, String> {
+    let is_within = !duration.is_zero() && duration.as_secs() <= MOST_DAYS * 86_400;
+    if is_within { Ok(duration) } else { Err(format!("allowed: above 0 and up to {}h", MOST_DAYS * 24)) }
 }
 
 /// Parses a duration for which 0 is allowed too.
 pub fn duration_or_zero(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
+    let is_zero = text == "0" || node::config::units::parse_duration(text).is_ok_and(|time| time.is_zero());
+    if is_zero { Ok(Duration::ZERO) } else { duration(text) }
 }
 
 /// Parses a duration in the usual units or in days, as in 30d.
 pub fn duration_in_days(text: &str) -> Result<Duration, String> {
     match text.strip_suffix('d').map(str::parse::<u32>) {
-        Some(Ok(days)) if days > 0 => Ok(Duration::from_secs(u64::from(days) * 86_400)),
+        Some(Ok(days)) => within_limits(Duration::from_secs(u64::from(days) * 86_400)),
         _ => duration(text).map_err(|error| format!("{error}, or a whole number of days, as in 30d")),
     }
 }
@@ -80,8 +93,21 @@ mod tests {
     }
 
     #[test]
+    fn durations() {
+        for bad in ["0s", "0", "-1s", "5", "1e9h", "876001h", "x"] {
+            assert!(duration(bad).unwrap_err().contains("allowed: "), "{bad}");
+        }
+        for bad in ["0d", "36501d", "4294967295d", "99999999999d", "-1d", "0s"] {
+            assert!(duration_in_days(bad).unwrap_err().contains("allowed: "), "{bad}");
+        }
+        assert_eq!(duration_in_days("36500d"), duration("876000h"));
+        assert_eq!((duration_or_zero("0"), duration_or_zero("0s")), (Ok(Duration::ZERO), Ok(Duration::ZERO)));
+    }
+
+    #[test]
     fn spans() {
         assert_eq!("3..8".parse(), Ok(Span(3..8)));
+        assert_eq!("2_000..1e6".parse(), Ok(Span(2000..1_000_000)));
         for bad in
             ["", "3", "3..", "..3", "8..3", "3..3", "-1..3", "0..18446744073709551616", "0..=3", "a..b"]
         {

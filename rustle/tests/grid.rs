@@ -132,17 +132,17 @@ fn what_serves_floats_refuses_a_plan_on_a_grid() {
 fn a_grid_needs_what_its_account_does() {
     let bench = Bench::new();
     for (flags, words) in [
-        ("--grid --summing-error 1e-4", ["layout.dimension", "[grid]"]),
-        ("--grid --dimension 9", ["grid.summing_error", "missing"]),
-        ("--grid --dimension 9 --summing-error -1", ["grid.summing_error", "0 to 1"]),
+        ("--grid --summing-error 1e-4", ["--dimension is missing", "[grid]"]),
+        ("--grid --dimension 9", ["--summing-error is missing", "missing"]),
+        ("--grid --dimension 9 --summing-error -1", ["--summing-error is -1", "0 to 1"]),
         ("--grid --float --dimension 9", ["--grid", "--float"]),
-        ("--rounding nearest --dimension 9", ["grid.summing_error", "missing"]),
+        ("--rounding nearest --dimension 9", ["--summing-error is missing", "missing"]),
         ("--float --summing-error 0 --dimension 9", ["--float", "--summing-error"]),
         ("--float --rounding contributions --dimension 9", ["--float", "--rounding"]),
         ("--grid --rounding odd --dimension 9", ["odd", "dithered"]),
         (
             "--grid --rounding nearest --summing-error 0 --dimension 100000000000",
-            ["grid.rounding", "dithered"],
+            ["--rounding is", "dithered"],
         ),
     ] {
         bench.refused(&format!("{FROM} {flags}"), 2, &words);

@@ -17,7 +17,7 @@ const MAX_TOKEN_BYTES: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum BearerError {
     /// The source of the token cannot be used.
-    #[error(transparent)]
+    #[error("{}", of_token(.0))]
     Source(#[from] KeyError),
     /// The source holds no token.
     #[error(
@@ -37,6 +37,13 @@ pub enum BearerError {
         /// The operating system's error.
         source: std::io::Error,
     },
+}
+
+/// Files and commands are read as a key's are; the message is about a token.
+fn of_token(error: &KeyError) -> String {
+    let text =
+        error.to_string().replace("key file", "token file").replace("the key command", "the token command");
+    text.replace("; give a pipe as an inherited descriptor instead", "; allowed: a file of mode 0400 or 0600")
 }
 
 /// A caller's token as the value of the header `authorization`. Secret.

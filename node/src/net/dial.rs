@@ -68,7 +68,7 @@ impl DialOptions {
             _ if is_unix(url) => return Ok(()),
             // A client with TLS never falls back to none, even if a routing says so.
             (Some(_), false) => "https://host:port or unix:///path, since --tls-dir is given",
-            (None, true) => "http or unix without --tls-dir",
+            (None, true) => "http://host:port or unix:///path; https:// takes --tls-dir",
             (None, false) if !self.insecure && !is_loopback(host) => {
                 "loopback without TLS (--tls-dir), or anything with --insecure-listen"
             }

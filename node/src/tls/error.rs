@@ -6,9 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// Some of the files are not named.
-    #[error(
-        "{given} given without the others; allowed: --tls-dir, or --tls-ca, --tls-cert and --tls-key together"
-    )]
+    #[error("{given}; allowed: --tls-dir, or --tls-ca, --tls-cert and --tls-key together")]
     Incomplete {
         /// The flags that were given.
         given: &'static str,

@@ -57,8 +57,12 @@ impl TlsFiles {
             (None, None, None, None) => Ok(None),
             (Some(dir), None, None, None) => Ok(Some(Self::in_dir(&dir))),
             (None, Some(ca), Some(cert), Some(key)) => Ok(Some(Self { ca, cert, key })),
-            (Some(_), ..) => Err(TlsError::Incomplete { given: "--tls-dir and single files are" }),
-            (None, ..) => Err(TlsError::Incomplete { given: "one of --tls-ca, --tls-cert and --tls-key is" }),
+            (Some(_), ..) => {
+                Err(TlsError::Incomplete { given: "--tls-dir is given, and single files besides" })
+            }
+            (None, ..) => Err(TlsError::Incomplete {
+                given: "one of --tls-ca, --tls-cert and --tls-key is given without the others",
+            }),
         }
     }
 

@@ -44,6 +44,8 @@ impl Process {
         let ready_path = dir.join(format!("{name}.ready.json"));
         ReadyFile::clear(&ready_path)?;
         let output = File::options().create(true).append(true).open(&log)?;
+        // What earlier processes wrote is not about this one.
+        let earlier = output.metadata()?.len();
         let mut command = Command::new(program);
         // These variables configure the key of this process. They would conflict with the child's --key-fd.
         for name in ["RUSTLE_KEY_FILE", "RUSTLE_KEY_CREDENTIAL", "RUSTLE_KEY_COMMAND", "RUSTLE_KEY_DIR"] {
@@ -63,7 +65,7 @@ impl Process {
         if let (Some(key), Some(mut pipe)) = (key, child.stdin.take()) {
             pipe.write_all(key).with_context(|| format!("give {name} its key"))?;
         }
-        let ready = wait_until_ready(name, &mut child, &ready_path, &log)?;
+        let ready = wait_until_ready(name, &mut child, &ready_path, (&log, earlier))?;
         Ok(Self { name: name.to_owned(), child, log, ready })
     }
 
@@ -129,23 +131,42 @@ impl Drop for Process {
     }
 }
 
-fn wait_until_ready(name: &str, child: &mut Child, path: &Path, log: &Path) -> anyhow::Result<ReadyFile> {
+fn wait_until_ready(
+    name: &str,
+    child: &mut Child,
+    path: &Path,
+    (log, earlier): (&Path, u64),
+) -> anyhow::Result<ReadyFile> {
     let deadline = Instant::now() + START;
     while Instant::now() < deadline {
         if let Ok(text) = fs::read(path) {
             return serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()));
         }
         if let Some(status) = child.try_wait()? {
-            bail!("{name} ended with {status} before it listened:\n{}", tail(log, TAIL));
+            bail!("{name} did not start ({status}): {}", reason(log, earlier));
         }
         thread::sleep(Duration::from_millis(5));
     }
-    bail!("{name} did not listen within {START:?}:\n{}", tail(log, TAIL))
+    bail!("{name} did not listen within {START:?}: {}", reason(log, earlier))
+}
+
+/// Returns why a process ended: its own error, or else the end of what it logged after the first `earlier` bytes.
+fn reason(log: &Path, earlier: u64) -> String {
+    let bytes = fs::read(log).unwrap_or_default();
+    let own = String::from_utf8_lossy(bytes.get(earlier as usize..).unwrap_or_default()).into_owned();
+    match own.rsplit_once("error: ") {
+        Some((before, error)) if before.is_empty() || before.ends_with('\n') => error.trim_end().to_owned(),
+        _ => format!("see {}; it ends with\n{}", log.display(), last_lines(&own, TAIL)),
+    }
 }
 
 /// Returns the end of a log, which usually has the reason of a failure.
 fn tail(log: &Path, count: usize) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
+    last_lines(&text, count)
+}
+
+fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }

@@ -64,6 +64,7 @@ pub fn run(args: &BatchesArgs, format: Format) -> anyhow::Result<ExitCode> {
     let range = args.rounds.clone().map_or(0..args.iterations, |span| span.0);
     let rounds = batches.rounds(range.clone()).map_err(bad_use)?;
     let named = || format!("write {}", args.out.display());
+    out_file::refuse_ending(&args.out, "a line of JSON for each round", &["jsonl", "json"])?;
     let mut out = OutFile::open(&args.out, Access::Owner)?;
     let bar = Progress::bar(range.end - range.start, "rounds");
     let sizes = write(rounds, &mut out, &bar).with_context(named)?;
@@ -139,6 +140,12 @@ impl BatchesArgs {
         };
         let named = || format!("user sizes {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;
+        if text.trim().is_empty() {
+            return Err(bad_use(format!(
+                "{} is empty; allowed: a whole number for each user, one per line",
+                named()
+            )));
+        }
         let sizes: Result<Vec<u64>, _> = (1..)
             .zip(text.lines())
             .map(|(line, size)| {

@@ -10,7 +10,9 @@ use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use serde::Serialize;
 
+use crate::args::take_any_value;
 use crate::output::{self, Format, bad_use};
+use crate::plain_words;
 use crate::streams;
 
 /// Show the settings of a process, and where each comes from
@@ -62,8 +64,8 @@ impl ConfigCommand {
 }
 
 fn parse(command: Command, flags: &[String]) -> anyhow::Result<ArgMatches> {
-    command.no_binary_name(true).try_get_matches_from(flags).map_err(|error| {
-        let text = error.render().to_string();
+    command.mut_args(take_any_value).no_binary_name(true).try_get_matches_from(flags).map_err(|error| {
+        let text = plain_words::of(&error.render().to_string());
         bad_use(text.trim_start_matches("error: ").trim_end())
     })
 }

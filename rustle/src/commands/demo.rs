@@ -9,9 +9,13 @@ use clap::Args;
 
 use super::harden::harden;
 use crate::demo::{self, DemoOptions, DemoReport};
-use crate::output::{self, Format, status_of_check};
+use crate::output::{self, Format, bad_use, status_of_check};
 use crate::progress::Progress;
 use crate::streams;
+
+/// Range of ε: beyond it the training learns nothing, or its noise is none.
+const LEAST_EPSILON: f64 = 0.01;
+const MOST_EPSILON: f64 = 1000.0;
 
 /// Train with noise from a local cluster, kill a worker, check every bit
 #[derive(Args, Clone, Debug)]
@@ -22,7 +26,7 @@ pub struct DemoArgs {
     /// Number of training runs of each mechanism, from 1 to 100
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     seeds: u16,
-    /// ε of each mechanism, above 0
+    /// ε of each mechanism, from 0.01 to 1000
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     epsilon: f64,
     /// δ of each mechanism, strictly between 0 and 1
@@ -37,6 +41,14 @@ pub struct DemoArgs {
 }
 
 pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let DemoArgs { epsilon, delta, .. } = *args;
+    if !(LEAST_EPSILON..=MOST_EPSILON).contains(&epsilon) {
+        let allowed = format!("allowed: {LEAST_EPSILON} to {MOST_EPSILON}");
+        return Err(bad_use(format!("--epsilon is {epsilon}; {allowed}")));
+    }
+    if !(delta > 0.0 && delta < 1.0) {
+        return Err(bad_use(format!("--delta is {delta}; allowed: strictly between 0 and 1")));
+    }
     // This process draws the jobs' key.
     harden()?;
     let scratch =

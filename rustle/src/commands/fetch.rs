@@ -58,12 +58,15 @@ pub struct FetchArgs {
 
 pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     let _telemetry = match &args.otlp {
-        Some(url) => Some(node::telemetry::init(TelemetryConfig {
-            format: LogFormat::Text,
-            filter: "warn".into(),
-            otlp: Some(url.clone()),
-            service: "rustle-fetch",
-        })?),
+        Some(url) => Some(
+            node::telemetry::init(TelemetryConfig {
+                format: LogFormat::Text,
+                filter: "warn".into(),
+                otlp: Some(url.clone()),
+                service: "rustle-fetch",
+            })
+            .map_err(bad_use)?,
+        ),
         None => None,
     };
     if args.commitment.as_ref().is_some_and(String::is_empty) {

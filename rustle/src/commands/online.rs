@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::harden::harden;
 use crate::access::CoordinatorArg;
-use crate::output;
+use crate::output::{self, bad_use};
 use crate::unreached;
 
 /// Runs a command's future to its end on this thread, after [`harden`]: the command reads keys, tokens or rows. Errors of the
@@ -42,7 +42,34 @@ fn explained(coordinator: &CoordinatorArg, error: anyhow::Error) -> anyhow::Erro
         ServiceError::RangeUnavailable { .. } => {
             anyhow::anyhow!("{cause}. rustle status lists what is wrong, and what to do")
         }
+        ServiceError::InvalidArgument { field, value, allowed }
+            if field == "endpoint" && names(url, value) =>
+        {
+            let python =
+                if value.starts_with("\"grpc") { "; grpc:// and grpcs:// are for Python" } else { "" };
+            bad_use(format!("--coordinator (RUSTLE_COORDINATOR) is {value}; allowed: {allowed}{python}"))
+        }
+        ServiceError::InvalidArgument { .. } => bad_use(cause),
+        ServiceError::NotFound { what, .. } => anyhow::anyhow!("{cause}{}", list_of(what)),
+        ServiceError::AlreadyExists { .. } => {
+            anyhow::anyhow!("{cause}; allowed: the definition that it has, or another name")
+        }
         _ => error,
+    }
+}
+
+/// Returns whether the value, in quotes, is one of the URLs.
+fn names(urls: &str, value: &str) -> bool {
+    urls.split(',').any(|url| format!("{:?}", url.trim()) == value)
+}
+
+/// Returns which command lists what was not found.
+fn list_of(what: &str) -> &'static str {
+    match what {
+        "job" => "; rustle job list names those that there are",
+        "worker" => "; rustle worker list names those that there are",
+        "data set" => "; rustle budget list names those that there are",
+        _ => "",
     }
 }
 

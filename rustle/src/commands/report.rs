@@ -102,6 +102,9 @@ pub fn run(args: &ReportArgs, word: Option<Word>) -> anyhow::Result<ExitCode> {
 
 /// Returns the format that `--format` or the ending of `--out` names; Markdown by default.
 pub fn page(word: Option<Word>, out: Option<&Path>) -> anyhow::Result<Page> {
+    if let Some(out) = out {
+        out_file::refuse_ending(out, "Markdown, HTML or JSON", &["md", "html", "htm", "json"])?;
+    }
     let ending = out.and_then(Path::extension).and_then(|ending| ending.to_str());
     match (word, ending) {
         (Some(Word::Json), _) | (None, Some("json")) => Ok(Page::Json),

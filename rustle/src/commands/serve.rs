@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use coordinator::CoordinatorArgs;
+use node::net::dial::{self, DialError};
 use node::process::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
@@ -14,7 +15,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::{online, worker_list};
 use crate::access::CoordinatorArg;
-use crate::output::{Answer, Format};
+use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 use crate::values;
 
@@ -134,6 +135,12 @@ impl WorkerCommand {
                 return Ok(ExitCode::SUCCESS);
             }
             None => {}
+        }
+        // Before anything listens.
+        for url in self.args.coordinator.split(',') {
+            dial::endpoint(url.trim()).map_err(|DialError { endpoint, allowed }| {
+                bad_use(format!("--coordinator (RUSTLE_COORDINATOR) is {endpoint:?}; allowed: {allowed}"))
+            })?;
         }
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-worker")?;

@@ -1,5 +1,6 @@
 //! `rustle up`: a cluster on this machine, until Ctrl-C or SIGTERM.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ use super::dimension;
 use super::harden::harden;
 use crate::cluster::{ClusterOptions, LocalCluster, begin_ledger};
 use crate::commands::plan_file;
-use crate::output::{Answer, Format, never_quiet};
+use crate::output::{Answer, Format, bad_use, never_quiet};
 use crate::progress::Progress;
 use crate::streams;
 use budget::UpBudgetArgs;
@@ -88,6 +89,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = plan_file::read(&args.plan)?;
     args.budget.check()?;
     let dimension = dimension::resolve(args.dimension, &plan)?;
+    args.check_addresses()?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
     // This process holds the key while the cluster runs.
     harden()?;
@@ -116,6 +118,29 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
         watch.end_with(exec::ClusterCommand::start(command, variables(&cluster, args)?)?);
     }
     watch.run(&runtime, cluster)
+}
+
+impl UpArgs {
+    /// Refuses addresses that the coordinator would, whose own words are about flags that this command lacks.
+    fn check_addresses(&self) -> anyhow::Result<()> {
+        let is_open = |address: &SocketAddr| !self.tls && !address.ip().to_canonical().is_loopback();
+        let (listen, metrics) = (&self.listen, &self.metrics_listen);
+        let is_refused = match listen.parse::<SocketAddr>() {
+            Ok(address) => is_open(&address),
+            Err(_) => !listen.starts_with("unix:"),
+        };
+        if is_refused {
+            return Err(bad_use(format!(
+                "--listen is {listen}; allowed: ip:port of this machine alone, such as 127.0.0.1:7300; with --tls, of any"
+            )));
+        }
+        if metrics.parse::<SocketAddr>().is_err() {
+            return Err(bad_use(format!(
+                "--metrics-listen is {metrics}; allowed: ip:port, such as 127.0.0.1:7301"
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// Returns the variables by which the command of `--exec` finds the cluster.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::bail;
 use noise_kernel::Oracle;
 use noise_kernel::grid::GridOracle;
 use proto::NoiseId;
@@ -125,6 +126,7 @@ fn row_of<T>(args: &VerifyArgs, file: &NpyReader<T>) -> anyhow::Result<u64> {
         )));
     }
     match (args.row, file.rows) {
+        (_, 0) => bail!("{} has no rows", args.file.display()),
         (None, 1) => Ok(0),
         (Some(row), rows) if row < rows => Ok(row),
         (None, rows) => Err(bad_use(format!(

@@ -12,6 +12,9 @@ use crate::commands::conditional_flags;
 use crate::commands::errors::from_accounting;
 use crate::output::{Answer, bad_use};
 
+/// Least ε of a search: below it each step takes seconds.
+const LEAST_EPSILON: f64 = 1e-9;
+
 /// The flags of every calibration.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Goal {
@@ -89,6 +92,7 @@ impl Goal {
 
     /// Finds the noise multiplier of an event that depends on nothing else.
     pub fn noise(&self, name: &'static str, event: impl Fn(f64) -> Event) -> anyhow::Result<Answer> {
+        self.check()?;
         self.only(name, &[Find::NoiseMultiplier])?;
         self.refuse_given("--noise-multiplier", self.noise_multiplier.is_some())?;
         let sigma = calibration::noise_multiplier(self.target(), |sigma| Ok(event(sigma)))
@@ -105,6 +109,7 @@ impl Goal {
 
     /// Finds one number of sampled rounds.
     pub fn sampled<S: OpenScheme>(&self, shape: &S) -> anyhow::Result<Answer> {
+        self.check()?;
         self.only(S::NAME, &[Find::NoiseMultiplier, Find::Iterations, Find::SamplingProbability])?;
         let numbers = self.found(shape)?;
         let event = shape.event(numbers).map_err(from_accounting)?;
@@ -167,6 +172,17 @@ impl Goal {
             }
         };
         Ok(numbers)
+    }
+
+    /// Refuses an ε for which the search would take hours.
+    fn check(&self) -> anyhow::Result<()> {
+        if (0.0..LEAST_EPSILON).contains(&self.epsilon) && self.epsilon > 0.0 {
+            let epsilon = self.epsilon;
+            return Err(bad_use(format!(
+                "--epsilon is {epsilon:e}; allowed: {LEAST_EPSILON:e} or more; were --epsilon and --delta swapped?"
+            )));
+        }
+        Ok(())
     }
 
     fn target(&self) -> Target {

@@ -12,6 +12,7 @@ use super::make::RunArgs;
 use crate::commands::errors::from_accounting;
 use crate::commands::plan_file;
 use crate::commands::setting::ParticipationArgs;
+use crate::flag_of_field::of_flag;
 use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Args)]
@@ -33,7 +34,7 @@ pub struct ExtendArgs {
 
 pub fn run(args: &ExtendArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = plan_file::read(&args.plan)?;
-    let longer = plan.extended(args.iterations, args.max_participations).map_err(bad_use)?;
+    let longer = plan.extended(args.iterations, args.max_participations).map_err(of_flag)?;
     let rule = longer.participation();
     let answer = Answer::new()
         .with("mechanism", longer.mechanism().name())

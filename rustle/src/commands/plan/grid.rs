@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use plan::{Grid, PlanSpec, Rounding, grid};
 
-use crate::output::bad_use;
+use crate::flag_of_field::of_flag;
 use crate::streams;
 
 const FLOATS: &str = "note: the plan's rows are floating-point numbers: its account is that of real ones, and does not hold \
@@ -56,6 +56,6 @@ impl GridArgs {
         if !self.is_on_grid() {
             return Ok(None);
         }
-        grid::choose(spec, self.rounding, self.summing_error).map(Some).map_err(bad_use)
+        grid::choose(spec, self.rounding, self.summing_error).map(Some).map_err(of_flag)
     }
 }

@@ -11,6 +11,7 @@ use strategy::{MechanismKind, Strategy, Workload};
 
 use super::grid::GridArgs;
 use crate::commands::setting::ParticipationArgs;
+use crate::flag_of_field::of_flag;
 use crate::grid_promise;
 use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
@@ -46,6 +47,12 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// Refuses what no plan has, whichever the mechanism, before a search that takes its time (bad use).
+    pub fn check(&self, noise_multiplier: f64) -> anyhow::Result<()> {
+        let without_grid = Self { grid: GridArgs::default(), ..self.clone() };
+        without_grid.plan(Mechanism::Identity, noise_multiplier).map(drop)
+    }
+
     /// Returns the participation rule. Error: so many participations do not fit in the run (bad use).
     pub fn rule(&self) -> anyhow::Result<strategy::Participation> {
         let rule = self.participation.rule()?;
@@ -57,12 +64,12 @@ impl RunArgs {
     pub fn plan(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
         let spec = self.spec(mechanism, noise_multiplier)?;
         let grid = self.grid.choose(&spec)?;
-        Plan::new(PlanSpec { grid, ..spec }).map_err(bad_use)
+        Plan::new(PlanSpec { grid, ..spec }).map_err(of_flag)
     }
 
     /// The plan's fields, of rows that are floating-point numbers.
     fn spec(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<PlanSpec> {
-        let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(bad_use)?;
+        let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(of_flag)?;
         let ParticipationArgs { min_sep, max_participations } = self.participation;
         Ok(PlanSpec {
             chacha_rounds: self.chacha_rounds,
@@ -79,7 +86,7 @@ impl RunArgs {
     /// Returns the checked plan whose account is that of a float plan with this σ, which was found for a promise: on a grid σ
     /// is raised by what the grid costs. Error: a field that is not allowed (bad use).
     pub fn plan_for_promise(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
-        let float = Plan::new(self.spec(mechanism, noise_multiplier)?).map_err(bad_use)?;
+        let float = Plan::new(self.spec(mechanism, noise_multiplier)?).map_err(of_flag)?;
         if !self.grid.is_on_grid() {
             return Ok(float);
         }
@@ -88,7 +95,11 @@ impl RunArgs {
 
     /// Opens `--out` before the search for what is to be written there. A plan is not secret.
     pub fn open_out(&self) -> anyhow::Result<Option<OutFile>> {
-        self.out.as_deref().map(|path| OutFile::open(path, Access::Everyone)).transpose()
+        let open = |path| {
+            out_file::refuse_ending(path, "TOML", &["toml"])?;
+            OutFile::open(path, Access::Everyone)
+        };
+        self.out.as_deref().map(open).transpose()
     }
 
     /// Returns whether the plan itself goes to standard output, which then holds nothing else.

@@ -72,6 +72,7 @@ pub struct OptimizeArgs {
 
 pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
+    args.run.check(args.noise_multiplier)?;
     args.check_sizes()?;
     let workload = args.release.workload(args.run.iterations)?;
     let amplified_search = args.amplify.search(&args.run)?;

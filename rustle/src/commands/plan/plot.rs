@@ -27,7 +27,7 @@ pub struct PlotArgs {
     #[command(flatten)]
     release: ReleaseArgs,
     /// Number of coefficients to plot
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// SVG file to write; - for standard output
     #[arg(long, value_name = "FILE")]
@@ -64,6 +64,7 @@ const MOST_BUFFERS: usize = 6;
 const POINTS: u64 = 400;
 
 pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
+    out_file::refuse_ending(&args.out, "SVG", &["svg"])?;
     let out = OutFile::open(&args.out, Access::Everyone)?;
     let mut plans = Vec::new();
     for path in &args.plans {

@@ -106,6 +106,9 @@ impl SuggestArgs {
         let dimension = self.run.dimension.ok_or_else(|| {
             bad_use("--dimension is missing; allowed: 1 or more, as the size of the state depends on it")
         })?;
+        if self.memory_per_worker.is_some_and(|bytes| bytes.0 == 0) {
+            return Err(bad_use("--memory-per-worker is 0; allowed: 1 byte or more, such as 16GiB"));
+        }
         Ok(Request {
             iterations: n,
             participation: self.run.rule()?,
