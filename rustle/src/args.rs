@@ -1,15 +1,14 @@
 //! The command line: the table of commands.
 
-use std::any::TypeId;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::any_value::take_any_value;
 use crate::commands::{
     account, audit, batches, budget, calibrate, certs, completions, config, demo, doctor, fetch, job, key,
     ledger, man, noise, plan, report, serve, status, token, up, verify,
 };
-use crate::numbers;
 use crate::output::{Format, Word};
 
 /// Correlated noise for differentially private training
@@ -33,20 +32,6 @@ fn put_text_below_flags(command: clap::Command) -> clap::Command {
     } else {
         command.next_line_help(true).mut_args(take_any_value)
     }
-}
-
-/// Lets every flag take a negative value, so that the error is about the value and names the flag; and lets no number become
-/// 0 or infinite on its way.
-pub fn take_any_value(flag: clap::Arg) -> clap::Arg {
-    if !flag.get_action().takes_values() || flag.is_positional() {
-        return flag;
-    }
-    let of_text = ["DURATION", "A..B", "BYTES", "PERCENT"];
-    let names = flag.get_value_names().unwrap_or_default();
-    let is_text = names.iter().any(|name| of_text.contains(&name.as_str()));
-    let is_number = !is_text && flag.get_value_parser().type_id() == TypeId::of::<f64>();
-    let flag = if is_number { flag.value_parser(numbers::number) } else { flag };
-    if is_text { flag.allow_hyphen_values(true) } else { flag.allow_negative_numbers(true) }
 }
 
 #[derive(Debug, Subcommand)]

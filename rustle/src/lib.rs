@@ -3,6 +3,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // both panic where their reader has left: `streams` does not
 
 pub mod access;
+mod any_value;
 pub mod args;
 pub mod certs;
 pub mod cluster;

@@ -10,7 +10,7 @@ use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use serde::Serialize;
 
-use crate::args::take_any_value;
+use crate::any_value::take_any_value;
 use crate::output::{self, Format, bad_use};
 use crate::plain_words;
 use crate::streams;
