@@ -77,7 +77,8 @@ pub fn refuse_ending(path: &Path, written: &str, own: &[&str]) -> anyhow::Result
     if !ENDINGS.contains(&ending.as_str()) || own.contains(&ending.as_str()) {
         return Ok(());
     }
-    let (out, own) = (path.display(), own.join(", ."));
+    let out = path.display();
+    let own = own.join(", .");
     Err(bad_use(format!("--out is {out}, and what is written there is {written}; allowed: .{own}")))
 }
 

@@ -13,7 +13,8 @@ use crate::output::bad_use;
 
 /// Refuses a command whose `--out` is a file that another of its arguments names.
 pub fn refuse(root: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
-    let (mut command, mut matches) = (root, matches);
+    let mut command = root;
+    let mut matches = matches;
     while let Some((name, inner)) = matches.subcommand() {
         let Some(found) = command.find_subcommand(name) else { return Ok(()) };
         (command, matches) = (found, inner);

@@ -124,7 +124,8 @@ impl UpArgs {
     /// Refuses addresses that the coordinator would, whose own words are about flags that this command lacks.
     fn check_addresses(&self) -> anyhow::Result<()> {
         let is_open = |address: &SocketAddr| !self.tls && !address.ip().to_canonical().is_loopback();
-        let (listen, metrics) = (&self.listen, &self.metrics_listen);
+        let listen = &self.listen;
+        let metrics = &self.metrics_listen;
         let is_refused = match listen.parse::<SocketAddr>() {
             Ok(address) => is_open(&address),
             Err(_) => !listen.starts_with("unix:"),

@@ -96,11 +96,9 @@ fn texts_that_hold_something_else() {
         fs::write(bench.path(name), text).unwrap();
     }
     fs::write(bench.path("picture"), b"\x89PNG\r\n\x1a\n").unwrap();
-    let (show, event, rows) = (
-        "plan show",
-        "account event --delta 1e-6 --event",
-        "plan compare plan.toml --no-rates --row-weights",
-    );
+    let show = "plan show";
+    let event = "account event --delta 1e-6 --event";
+    let rows = "plan compare plan.toml --no-rates --row-weights";
     let sizes = format!("{BATCHES} --scheme poisson --sampling-probability 0.1 --uls 2 --user-sizes");
     let scores = "audit scores --delta 1e-6 --in";
     check(

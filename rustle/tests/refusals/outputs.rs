@@ -12,7 +12,8 @@ fn targets_that_are_not_written() {
     fs::create_dir(bench.path("folder")).unwrap();
     fs::write(bench.path("other"), *b"zyxwvutsrqponmlkjihgfedcba543210").unwrap();
     bench.mode("other", 0o400);
-    let (key, plan) = (fs::read(bench.path("key")).unwrap(), fs::read(bench.path("plan.toml")).unwrap());
+    let key = fs::read(bench.path("key")).unwrap();
+    let plan = fs::read(bench.path("plan.toml")).unwrap();
     let noise = "noise --plan plan.toml --key-file key --dimension 10 --steps 0..1";
     let batches =
         "batches --iterations 9 --scheme poisson --sampling-probability 0.1 --population 9 --seed-file key";
