@@ -87,6 +87,7 @@ class Rows:
     """An engine in Python, as the one of MPI: it binds a row to what is asked first."""
 
     job, dimension, iterations = "default", DIMENSION, STEPS
+    on_grid = False
 
     def __init__(self):
         self.bound = {}

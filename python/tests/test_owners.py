@@ -99,12 +99,13 @@ def test_sampled_records_of_owners_cost_what_those_of_users_do(tmp_path):
 
 def test_statements_name_the_unit_of_the_batches(folder):
     with rustle.connect(f"inproc://{folder}") as session:
+        plan = session.plan
         assert json.loads(session.report(format="json"))["unit"] == "user"
         rustle.Rounds(batches(bound()), session)
         assert json.loads(session.report(format="json"))["unit"] == "owner"
         assert json.loads(session.report(format="json", unit="device"))["unit"] == "device"
         with pytest.raises(errors.RustleError, match="add-remove"):
             session.report(neighbouring="add-remove")
-    assert json.loads(rustle.report(session.plan, format="json", unit="example"))["unit"] == "example"
+    assert json.loads(rustle.report(plan, format="json", unit="example"))["unit"] == "example"
     with pytest.raises(errors.InvalidArgument, match="unit.*allowed: user, example, device, owner"):
-        rustle.report(session.plan, unit="house")
+        rustle.report(plan, unit="house")
