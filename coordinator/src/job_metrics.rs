@@ -55,15 +55,19 @@ impl Coordinator {
     pub fn job_metrics(&self) -> String {
         let mut jobs = self.privacy_meter().histories();
         let mut text = String::new();
-        ROWS.iter().for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, *read));
+        ROWS.iter()
+            .for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, |_, history| read(history)));
         let behind = self.cluster().jobs_behind();
         jobs.retain(|job, _| !behind.contains(job));
-        RHOS.iter().for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, *read));
+        RHOS.iter()
+            .for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, |_, history| read(history)));
         let delta = format!(",delta=\"{:e}\"", self.settings().report_delta);
-        EPSILONS.iter().for_each(|(name, read)| write_metric(&mut text, name, &delta, &jobs, *read));
+        EPSILONS.iter().for_each(|(name, read)| {
+            write_metric(&mut text, name, &delta, &jobs, |_, history| read(history))
+        });
         let adopted = self.adopted_jobs();
-        jobs.retain(|job, _| adopted.contains(job));
-        write_metric(&mut text, metric::JOB_ADOPTED, "", &jobs, |_| Some(1.0));
+        let is_adopted = |job: &JobId, _: &JobHistory| Some(f64::from(u8::from(adopted.contains(job))));
+        write_metric(&mut text, metric::JOB_ADOPTED, "", &jobs, is_adopted);
         text
     }
 }
@@ -74,12 +78,12 @@ fn write_metric(
     name: &str,
     labels: &str,
     jobs: &BTreeMap<JobId, JobHistory>,
-    read: ReadValue,
+    read: impl Fn(&JobId, &JobHistory) -> Option<f64>,
 ) {
     let defined = metric::JOB_DEFINITIONS.iter().find(|definition| definition.name == name);
     let meaning = defined.map_or("", |definition| definition.description);
     let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
-    for (job, value) in jobs.iter().filter_map(|(job, history)| Some((job, read(history)?))) {
+    for (job, value) in jobs.iter().filter_map(|(job, history)| Some((job, read(job, history)?))) {
         let _ = writeln!(text, "{name}{{training_job=\"{job}\"{labels}}} {value}");
     }
 }

@@ -159,7 +159,7 @@ pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
         JOB_ADOPTED,
         Kind::Gauge,
         Unit::Count,
-        "1 where the job's ledger was adopted: its ρ and ε count rows that another copy may have released, by `training_job`",
+        "1 where the job's ledger was adopted, else 0: its ρ and ε count rows that another copy may have released, by `training_job`",
     ),
 ];
 
