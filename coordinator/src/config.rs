@@ -1,6 +1,5 @@
 //! The settings of a coordinator: from flags, else `RUSTLE_…` variables, else a file, else the defaults.
 
-use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -192,9 +191,9 @@ impl CoordinatorArgs {
 
     fn resolve_in(self, mut layers: Layers) -> anyhow::Result<(Options, Vec<Setting>)> {
         let layer = &mut layers;
-        let listen = with_default(layer, defaults::LISTEN, self.listen, ListenAddress::from_str)?;
+        let listen = defaults::LISTEN.resolve(layer, self.listen, ListenAddress::from_str)?;
         let metrics_listen =
-            with_default(layer, defaults::METRICS_LISTEN, self.metrics_listen, SocketAddr::from_str)?;
+            defaults::METRICS_LISTEN.resolve(layer, self.metrics_listen, SocketAddr::from_str)?;
         let data_dir = layer.required("data_dir", self.data_dir, |dir| std::path::absolute(dir))?;
         let (store, advertise) = self.store.resolve(layer)?;
         let default_url = Url::from_file_path(data_dir.join("checkpoints"));
@@ -206,7 +205,7 @@ impl CoordinatorArgs {
             layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?
         };
         let checkpoint_schedule =
-            with_default(layer, defaults::CHECKPOINT_INTERVAL, self.checkpoint_interval, Schedule::from_str)?;
+            defaults::CHECKPOINT_INTERVAL.resolve(layer, self.checkpoint_interval, Schedule::from_str)?;
         let expectations = Expectations {
             mtbf: duration(layer, defaults::MTBF, self.mtbf)?,
             max_replay: duration(layer, defaults::MAX_REPLAY, self.max_replay)?,
@@ -215,13 +214,13 @@ impl CoordinatorArgs {
         let plain_http = layer.with_default("s3_plain_http", plain_http, false, bool::from_str)?;
         let s3_plain_http = if plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let keep_checkpoints =
-            with_default(layer, defaults::KEEP_CHECKPOINTS, self.keep_checkpoints, at_least_one)?;
+            defaults::KEEP_CHECKPOINTS.resolve(layer, self.keep_checkpoints, at_least_one)?;
         let heartbeat = duration(layer, defaults::HEARTBEAT, self.heartbeat)?;
         let lease_ttl = duration(layer, defaults::LEASE_TTL, self.lease_ttl)?;
         let straggler_timeout = duration(layer, defaults::STRAGGLER_TIMEOUT, self.straggler_timeout)?;
         let token_ttl = duration(layer, defaults::TOKEN_TTL, self.token_ttl)?;
         let fetch_deadline = duration(layer, defaults::FETCH_DEADLINE, self.fetch_deadline)?;
-        let report_delta = with_default(layer, defaults::REPORT_DELTA, self.report_delta, probability)?;
+        let report_delta = defaults::REPORT_DELTA.resolve(layer, self.report_delta, probability)?;
         let require = self.require_data_set.then(|| "true".to_owned());
         let require_data_set = layer.with_default("require_data_set", require, false, bool::from_str)?;
         let audit_log = layer.optional("audit_log", self.audit_log, PathBuf::from_str)?;
@@ -265,15 +264,6 @@ impl Options {
             bind_loopback_checked(metrics_listen, security.insecure).await.context("metrics_listen")?;
         Ok(CoordinatorConfig { settings, listener, metrics_listener, security, ready_file, store, advertise })
     }
-}
-
-fn with_default<T, E: Display>(
-    layers: &mut Layers,
-    setting: SettingDefault,
-    flag: Option<String>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, SettingError> {
-    layers.with_default(setting.name, flag, setting.value, parse)
 }
 
 fn duration(

@@ -1,10 +1,26 @@
 //! The default of every setting, each written once: for its resolution and for the help of its flag.
 
+use std::fmt::Display;
+
+use node::config::settings::{Layers, SettingError};
+
 /// A setting and its default, as an operator would write it.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingDefault {
     pub name: &'static str,
     pub value: &'static str,
+}
+
+impl SettingDefault {
+    /// Resolves the setting from flag, environment, file or this default.
+    pub fn resolve<T, E: Display>(
+        self,
+        layers: &mut Layers,
+        flag: Option<String>,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, SettingError> {
+        layers.with_default(self.name, flag, self.value, parse)
+    }
 }
 
 macro_rules! defaults {

@@ -1,6 +1,5 @@
 //! The settings of quotas.
 
-use std::fmt::Display;
 use std::str::FromStr;
 
 use node::config::settings::{Layers, SettingError};
@@ -76,10 +75,9 @@ impl QuotaArgs {
         Ok(QuotaSettings {
             job_branches: count(layer, defaults::MAX_JOB_BRANCHES, self.max_job_branches)?,
             job_rows: count(layer, defaults::MAX_JOB_ROWS, self.max_job_rows)?,
-            job_bytes: resolve(layer, defaults::MAX_JOB_BYTES, self.max_job_bytes, bytes)?,
-            caller_bytes_per_day: resolve(
+            job_bytes: defaults::MAX_JOB_BYTES.resolve(layer, self.max_job_bytes, bytes)?,
+            caller_bytes_per_day: defaults::MAX_CALLER_BYTES.resolve(
                 layer,
-                defaults::MAX_CALLER_BYTES,
                 self.max_caller_bytes_per_day,
                 bytes,
             )?,
@@ -89,15 +87,6 @@ impl QuotaArgs {
             log_lines_per_minute: count(layer, defaults::MAX_LOG_LINES, self.max_log_lines_per_minute)?,
         })
     }
-}
-
-fn resolve<T, E: Display>(
-    layers: &mut Layers,
-    setting: SettingDefault,
-    flag: Option<String>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, SettingError> {
-    layers.with_default(setting.name, flag, setting.value, parse)
 }
 
 fn count<T: FromStr + PartialOrd + From<u8>>(
@@ -111,7 +100,7 @@ fn count<T: FromStr + PartialOrd + From<u8>>(
             .filter(|count: &T| *count >= T::from(1))
             .ok_or_else(|| "allowed: 1 or more".to_owned())
     };
-    resolve(layers, setting, flag, parse)
+    setting.resolve(layers, flag, parse)
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
