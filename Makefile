@@ -174,7 +174,7 @@ audit: ## security advisories, from the checkout of the RustSec database named b
 	@tests/setup/tools.sh $(TOOLS)
 	@tests/setup/audit.sh $(CARGO_TARGET_DIR)
 
-artefacts: ## what a version publishes, in target/dist: program, Debian package, wheel, SBOM, checksums; PROGRAM and WHEEL as built before
+artefacts: ## what a version publishes, in target/dist: programs, Debian packages, wheels, SBOM, checksums; MACHINES="x86_64 aarch64"
 	@tests/setup/etcd.sh
 	@deploy/release/artefacts.sh $(CARGO_TARGET_DIR) $(CARGO_TARGET_DIR)/dist
 

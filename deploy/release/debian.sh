@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# A Debian package of the files below a root: debian.sh ROOT VERSION DIST. It depends on the C library that the program needs.
+# A Debian package of the files below a root: debian.sh ROOT VERSION MACHINE GLIBC DIST. It depends on that C library, and fails
+# if the program needs a later one.
 set -euo pipefail
 
-version=$2 dist=$3
+version=$2 machine=$3 glibc=$4 dist=$5
 root=$dist/debian
-architecture=$(dpkg --print-architecture)
+declare -A architectures=([x86_64]=amd64 [aarch64]=arm64)
+architecture=${architectures[$machine]}
 cp -a "$1" "$root"
 gzip --no-name --best "$root"/usr/share/man/man1/*.1 "$root/usr/share/doc/rustle/CHANGELOG.md"
-libc=$(objdump -T "$root/usr/bin/rustle" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -1)
+needed=$(readelf --version-info --wide "$root/usr/bin/rustle" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -1)
+if [[ $(printf '%s\n' "$needed" "$glibc" | sort -V | tail -1) != "$glibc" ]]; then
+    echo "the program for $machine needs glibc $needed; $glibc was asked for" >&2
+    exit 1
+fi
 install -d "$root/DEBIAN"
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: rustle
@@ -15,7 +21,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: The Rustle contributors <noreply@localhost>
 Installed-Size: $(du -ks "$root/usr" | cut -f1)
-Depends: libc6 (>= $libc), libgcc-s1
+Depends: libc6 (>= $glibc)
 Recommends: ca-certificates
 Section: science
 Priority: optional
