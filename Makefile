@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long test-grid simulate flood audit
 .PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
-.PHONY: artefacts check-artefacts lint-workflows
+.PHONY: artefacts check-artefacts publish-check lint-workflows
 .PHONY: settings chaos ends failover slow-link mixed-builds fuzz asan miri mutants
 
 help: ## this list
@@ -122,7 +122,7 @@ test-long: setup build ## the Rust and Python tests at full size: hours, not min
 
 settings: export COUNT ?= 1000
 settings: ## COUNT random settings (1000) over all accounts, from number FIRST of SEED, against enumerated outputs: every one with its time
-	cargo test --release --locked --package accounting --test random_settings -- --ignored --nocapture
+	cargo test --release --locked --package rustle-accounting --test random_settings -- --ignored --nocapture
 
 test-grid: export RUSTLE_LONG := 1
 test-grid: ## noise on a grid at length: 10⁷ decisions, 10⁹ draws for each of four deviations, the attack over 10⁹ coordinates
@@ -180,6 +180,11 @@ artefacts: ## what a version publishes, in target/dist: programs, Debian package
 
 check-artefacts: ## each artefact unpacked and run, in seconds
 	@deploy/release/check.sh $(CARGO_TARGET_DIR) $(CARGO_TARGET_DIR)/dist
+
+# Those meant for others, with what they need of ours.
+PUBLISHED := strategy batches accounting plan proto node shared-memory client
+publish-check: ## the crates meant for others, packed and built as a registry would take them; nothing is published
+	cargo publish --dry-run --locked --allow-dirty $(PUBLISHED:%=--package rustle-%)
 
 lint-workflows: ## .github/workflows against the forge's schema
 	@deploy/release/tools.sh $(CARGO_TARGET_DIR)

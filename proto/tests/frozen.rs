@@ -1,6 +1,6 @@
 //! What two processes of one protocol version may count on, whichever builds they are: every name, number and type of
 //! `frozen.txt` is still there. More may be added, which an older process passes over; whatever else changes is another
-//! protocol version, whose file is written anew by `RUSTLE_FREEZE=1 cargo test -p proto --test frozen`.
+//! protocol version, whose file is written anew by `RUSTLE_FREEZE=1 cargo test -p rustle-proto --test frozen`.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{collections::BTreeSet, fs, path::Path};
