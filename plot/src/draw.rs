@@ -1,5 +1,5 @@
 //! Charts drawn by `plotters`: the axes, lines with the spread as a band, bars with the spread as a line, and a legend
-//! to the right.
+//! to the right or, where the page is narrow, below.
 
 use std::ops::Range;
 
@@ -12,10 +12,14 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::axis::{ends, extent, log, short};
 use crate::{Bars, Chart, Lines, PlotError, Scale, check};
 
-const WIDTH: u32 = 1010;
+/// Pixels from side to side.
+const WIDE: u32 = 1010;
+/// The same for a phone, whose screen is some 390 wide: letters of 16 pixels become 11.
+const NARROW: u32 = 520;
 const HEIGHT: u32 = 440;
-/// The strip to the right that holds the legend.
+/// The strip to the right that holds the legend, and what a name takes where it stands below.
 const LEGEND: u32 = 260;
+const LEGEND_LINE: u32 = 24;
 const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
 const FAINT: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 const FONT: (&str, i32) = ("sans-serif", 16);
@@ -54,20 +58,40 @@ type Axes<'a, 'b, X, Y> = ChartContext<
 /// Fails where there is nothing to draw, where a number is not finite, or not above 0 on a logarithmic axis, and where a
 /// group has another number of bars than there are categories.
 pub fn svg(charts: &[Chart]) -> Result<String, PlotError> {
+    document(charts, WIDE)
+}
+
+/// Returns the same for a phone's screen: half as wide, with each legend below its chart.
+///
+/// # Errors
+///
+/// As [`svg`].
+pub fn narrow_svg(charts: &[Chart]) -> Result<String, PlotError> {
+    document(charts, NARROW)
+}
+
+fn document(charts: &[Chart], width: u32) -> Result<String, PlotError> {
     if charts.is_empty() {
         return Err(PlotError::Empty { title: "a page of charts".into() });
     }
     charts.iter().try_for_each(check::chart)?;
     let mut text = String::new();
-    page(charts, &mut text).map_err(|error| PlotError::Drawing { why: error.to_string() })?;
+    page(charts, width, &mut text).map_err(|error| PlotError::Drawing { why: error.to_string() })?;
     Ok(text)
 }
 
-fn page(charts: &[Chart], text: &mut String) -> Drawn<()> {
-    let page = SVGBackend::with_string(text, (WIDTH, HEIGHT * charts.len() as u32)).into_drawing_area();
+fn page(charts: &[Chart], width: u32, text: &mut String) -> Drawn<()> {
+    let is_narrow = width == NARROW;
+    let below = |chart: &Chart| if is_narrow { LEGEND_LINE * series(chart) } else { 0 };
+    let heights: Vec<u32> = charts.iter().map(|chart| HEIGHT + below(chart)).collect();
+    let page = SVGBackend::with_string(text, (width, heights.iter().sum())).into_drawing_area();
     page.fill(&WHITE)?;
-    for (chart, area) in charts.iter().zip(page.split_evenly((charts.len(), 1))) {
-        let (area, legend) = area.split_horizontally(WIDTH - LEGEND);
+    let mut rest = page.clone();
+    for (chart, height) in charts.iter().zip(heights) {
+        let area;
+        (area, rest) = rest.split_vertically(height);
+        let (area, legend) =
+            if is_narrow { area.split_vertically(HEIGHT) } else { area.split_horizontally(width - LEGEND) };
         match chart {
             Chart::Lines(chart) => {
                 let points = || chart.series.iter().flat_map(|series| &series.points);
@@ -80,7 +104,7 @@ fn page(charts: &[Chart], text: &mut String) -> Drawn<()> {
                     (Scale::Log, Scale::Log) => lines(chart, &area, log(x), log(y))?,
                 }
                 let named = chart.series.iter().map(|series| (&series.name, series.dashed));
-                draw_legend(&legend, named.collect())?;
+                draw_legend(&legend, is_narrow, named.collect())?;
             }
             Chart::Bars(chart) => {
                 let values = chart.groups.iter().flat_map(|group| group.bars.iter().flatten());
@@ -89,12 +113,21 @@ fn page(charts: &[Chart], text: &mut String) -> Drawn<()> {
                     Scale::Linear => bars(chart, &area, y.clone(), y)?,
                     Scale::Log => bars(chart, &area, y.clone(), log(y))?,
                 }
-                draw_legend(&legend, chart.groups.iter().map(|group| (&group.name, false)).collect())?;
+                let named = chart.groups.iter().map(|group| (&group.name, false));
+                draw_legend(&legend, is_narrow, named.collect())?;
             }
         }
     }
     page.present()?;
     Ok(())
+}
+
+/// The number of names in the legend.
+fn series(chart: &Chart) -> u32 {
+    match chart {
+        Chart::Lines(chart) => chart.series.len() as u32,
+        Chart::Bars(chart) => chart.groups.len() as u32,
+    }
 }
 
 /// The axes with their grid. `below`: pixels for what stands below the chart; `ticks`: whether x has any.
@@ -199,11 +232,14 @@ where
 }
 
 /// The names of the series, each with a piece of its line.
-fn draw_legend(area: &Area<'_>, names: Vec<(&String, bool)>) -> Drawn<()> {
-    let step = ((HEIGHT - 120) / names.len().max(1) as u32).min(20) as i32;
+fn draw_legend(area: &Area<'_>, is_below: bool, names: Vec<(&String, bool)>) -> Drawn<()> {
+    // Beside a chart they start where the axes do, and lie closer if they are many.
+    let beside = ((HEIGHT - 120) / names.len().max(1) as u32).min(20);
+    let first = if is_below { 8 } else { 48 };
+    let step = if is_below { LEGEND_LINE } else { beside } as i32;
     let style = TextStyle::from(FONT.into_font()).color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
     for (index, (name, dashed)) in names.into_iter().enumerate() {
-        let y = 48 + step * index as i32;
+        let y = first + step * index as i32;
         let line = [(4, y), (28, y)];
         let stroke = colour(index).stroke_width(2);
         match dashes(index, dashed) {

@@ -1,7 +1,7 @@
 //! Line and bar charts as SVG text, for measurements and for what a plan's numbers look like.
 //!
 //! A [`Chart`] is plain data; [`svg`] checks all of it before it draws, and draws several charts one below the other.
-//! The picture depends on the data alone.
+//! The picture depends on the data alone. [`narrow_svg`] draws for a phone's screen.
 //!
 //! ```
 //! use plot::{Axis, Chart, Series};
@@ -23,7 +23,7 @@ mod check;
 mod draw;
 
 pub use check::PlotError;
-pub use draw::svg;
+pub use draw::{narrow_svg, svg};
 
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

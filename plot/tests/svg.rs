@@ -92,3 +92,27 @@ fn nothing_to_draw_is_refused() {
     let error = svg(&[bars(vec![Some(1.0.into())])]).unwrap_err();
     assert!(error.to_string().contains("has 1 bars; allowed: 2"), "{error}");
 }
+
+#[test]
+fn a_narrow_chart_has_every_name_below_it() {
+    let names: Vec<String> = (0..30).map(|index| format!("series {index}")).collect();
+    let named = names.iter().map(|name| Series::new(name, vec![(1.0, 1.0.into()), (2.0, 3.0.into())]));
+    let chart = Chart::lines("rows", Axis::linear("x"), Axis::linear("y"), named);
+    let text = plot::narrow_svg(&[chart.clone(), chart]).unwrap();
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let root = document.root_element();
+    assert_eq!((root.attribute("width"), root.attribute("height")), (Some("520"), Some("2320")));
+    // Each chart is 440 high, and the names of the first stand between it and the second.
+    let place = |node: roxmltree::Node| node.attribute("y").and_then(|y| y.parse::<f64>().ok());
+    for name in &names {
+        let at: Vec<f64> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("text") && node.text().is_some_and(|text| text.trim() == name))
+            .filter_map(place)
+            .collect();
+        assert!(
+            matches!(at[..], [first, second] if (440.0..1160.0).contains(&first) && second > 1600.0),
+            "{name}: {at:?}"
+        );
+    }
+}

@@ -24,8 +24,9 @@ pub fn html(statement: &Statement, question: &Question) -> Result<String> {
     sections.next().into_iter().for_each(|first| section_to(&mut page, first));
     push(&mut page, format_args!("<h2>Charts</h2>\n"));
     for chart in charts::all(question)? {
-        let drawn = plot::svg(std::slice::from_ref(&chart))?;
-        push(&mut page, format_args!("<figure tabindex=\"0\">\n{drawn}</figure>\n"));
+        let chart = std::slice::from_ref(&chart);
+        push(&mut page, format_args!("<figure class=\"wide\">\n{}</figure>\n", plot::svg(chart)?));
+        push(&mut page, format_args!("<figure class=\"narrow\">\n{}</figure>\n", plot::narrow_svg(chart)?));
     }
     sections.for_each(|section| section_to(&mut page, section));
     page.push_str("</body>\n</html>\n");

@@ -22,7 +22,15 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("rustle-client", &["rustle-proto", "rustle-node", "rustle-shared-memory"]),
     (
         "noise-worker",
-        &["noise-kernel", "rustle-plan", "rustle-proto", "checkpoint-store", "durable-io", "rustle-node", "rustle-shared-memory"],
+        &[
+            "noise-kernel",
+            "rustle-plan",
+            "rustle-proto",
+            "checkpoint-store",
+            "durable-io",
+            "rustle-node",
+            "rustle-shared-memory",
+        ],
     ),
     (
         "rustle-mpi",
