@@ -11,14 +11,17 @@ from typing import Iterator
 
 
 @contextmanager
-def source(folder: Path, workers: int) -> Iterator[str]:
-    """Yields the URL to connect to: of ``rustle up`` with so many workers, whose data lie in the folder; 0 for none."""
+def source(folder: Path, workers: int, shared_memory: bool = False) -> Iterator[str]:
+    """Yields the URL to connect to: of ``rustle up`` with so many workers, whose data lie in the folder; 0 for none.
+
+    ``shared_memory``: whether workers write rows to memory of this process.
+    """
     if workers == 0:
         yield f"inproc://{folder}"
         return
     program = os.environ.get("RUSTLE_BIN", "rustle")
     words = ["up", "--plan", folder / "plan.toml", "--workers", workers, "--unix", "--format", "json"]
-    words += ["--data-dir", folder / "cluster"]
+    words += ["--data-dir", folder / "cluster", *(["--shared-memory"] if shared_memory else [])]
     with open(folder / "cluster.log", "ab") as log:
         process = subprocess.Popen(
             [program, *map(str, words)], stdout=subprocess.PIPE, stderr=log, preexec_fn=_ends_with_parent
@@ -28,7 +31,8 @@ def source(folder: Path, workers: int) -> Iterator[str]:
         if not answer:
             raise SystemExit(f"no cluster; {folder / 'cluster.log'} says why")
         # A loaded machine may take its time.
-        yield f"{json.loads(answer)['coordinator']}?timeout=600"
+        url = json.loads(answer)["coordinator"]
+        yield f"{url.replace('unix', 'shm', 1) if shared_memory else url}?timeout=600"
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)

@@ -19,6 +19,7 @@ NAMES = {
     "dp-sgd": "DP-SGD",
     "dp-ftrl": "DP-FTRL (BandMF)",
     "amplified": "amplified BandMF",
+    "blt-rows": "BLT, rows alone",
 }
 COLOURS = {
     "identity": "#555555",
@@ -68,6 +69,62 @@ def digits(figures: dict[str, Any]) -> list[str]:
     return [table(header, rows)]
 
 
+def size(figures: dict[str, Any]) -> list[str]:
+    """Returns the tables of the training at size: steps, processes, and what is expected on paper."""
+    kinds = figures["kinds"]
+    header = ["run", "ε", "steps per second", "gradient, s", "noise, s", "of it waiting, s", "longest wait, s", "update, s"]
+    steps = [
+        [
+            NAMES[kind],
+            f"{of['epsilon']:.2f}" if "epsilon" in of else "∞",
+            f"{of['steps_per_second']['mean']:.3f}",
+            *(seconds(of.get(part), "median") for part in ("gradient", "noise", "wait")),
+            seconds(of.get("wait"), "most"),
+            seconds(of.get("update"), "median"),
+        ]
+        for kind, of in kinds.items()
+    ]
+    processes = [
+        [NAMES[kind], one["name"], *(megabytes(one[part]) for part in ("peak", "own", "shared")), f"{one['cpu_seconds']:.0f}"]
+        for kind in ("identity", "blt")
+        for one in kinds[kind]["processes"]
+    ]
+    paper = [
+        [
+            f"{one['dimension']:,}",
+            str(one["workers"]),
+            NAMES[one["mechanism"]],
+            str(one["state_slots"]),
+            *(gigabytes(one[part]) for part in ("state_bytes", "rows_bytes", "memory_per_worker")),
+            f"{one['rows_per_second_possible']:.2f}",
+            gigabytes(4 * one["dimension"]),
+            gigabytes(one["checkpoint_bytes"]),
+        ]
+        for one in sorted(figures["paper"], key=lambda one: one["dimension"])
+    ]
+    expected = ["coordinates", "workers", "noise", "state", "state of a worker, GB", "its rows, GB", "its memory, GB"]
+    expected += ["rows per second", "a row, GB", "a checkpoint, GB"]
+    memory = ["run", "process", "peak, MB", "own at the end, MB", "shared, MB", "CPU, s"]
+    return [table(header, steps), table(memory, processes), table(expected, paper)]
+
+
+def no_tables(_: dict[str, Any]) -> list[str]:
+    """Of what is a picture alone."""
+    return []
+
+
+def seconds(of: dict[str, Any] | None, which: str) -> str:
+    return "" if of is None else f"{of[which]:.2f}"
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f}"
+
+
+def gigabytes(count: int) -> str:
+    return f"{count / 1e9:,.2f}" if count < 1e11 else f"{count / 1e9:,.0f}"
+
+
 def within(spread: dict[str, float], digits: int) -> str:
     """Returns mean and standard deviation over seeds."""
     return f"{spread['mean']:.{digits}f} ± {spread['deviation']:.{digits}f}"
@@ -88,6 +145,17 @@ def draw_roles(axes: Any, figures: dict[str, Any]) -> None:
     axes.set_ylabel("bits a character of plays held out")
     epsilon = figures["mechanisms"]["blt"]["epsilon"]
     axes.set_title(f"{figures['roles']} roles, {figures['parameters']:,} parameters, ε = {epsilon:.3g}")
+
+
+def draw_memory(axes: Any, figures: dict[str, Any]) -> None:
+    for kind in ("identity", "tree", "blt", "band-mf"):
+        of = figures["mechanisms"][kind]
+        place = [of["state_slots"]], [of["bits"]["mean"]]
+        axes.errorbar(*place, [of["bits"]["deviation"]], fmt="o", label=NAMES[kind], color=COLOURS[kind], capsize=3)
+    axes.set_xlabel("state, in rows of the model's size")
+    axes.set_xticks(range(0, 21, 5))
+    axes.set_ylabel("bits a character of plays held out")
+    axes.set_title(f"ε = {figures['mechanisms']['blt']['epsilon']:.3g}, mean and deviation of {figures['seeds']} seeds")
 
 
 def draw_digits(axes: Any, figures: dict[str, Any]) -> None:
@@ -113,7 +181,7 @@ def draw(name: str, figures: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    {"roles": draw_roles, "digits": draw_digits}[name](axes, figures)
+    {"roles": draw_roles, "digits": draw_digits, "memory": draw_memory}[name](axes, figures)
     axes.grid(color="#dddddd")
     axes.legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})
@@ -121,7 +189,8 @@ def draw(name: str, figures: dict[str, Any], path: Path) -> None:
 
 def main(name: str, figures: Path, picture: Path | None = None) -> None:
     found = json.loads(figures.read_text())
-    print("\n\n".join({"roles": roles, "digits": digits}[name](found)))
+    tables = {"roles": roles, "digits": digits, "size": size}.get(name, no_tables)(found)
+    print("\n\n".join(tables))
     if picture is not None:
         draw(name, found, picture)
 

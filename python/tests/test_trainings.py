@@ -1,6 +1,7 @@
 """The quick forms of `trainings/` assert what they claim, and a training that is killed continues at no cost."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import BINARY
 
 TRAININGS = Path(__file__).resolve().parents[2] / "trainings"
 FIGURES = TRAININGS.parent / "docs" / "trainings"
@@ -20,7 +22,8 @@ def command(name, folder, *words):
 
 def ran(name, folder, *words):
     """What a training prints, run to its end."""
-    done = subprocess.run(command(name, folder, *words), capture_output=True, text=True)
+    environment = {**os.environ, "RUSTLE_BIN": str(BINARY)}
+    done = subprocess.run(command(name, folder, *words), capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     print(found)
@@ -75,11 +78,22 @@ def test_amplified_digits(tmp_path):
     assert len(list(tmp_path.glob("*/report.md"))) == 9
 
 
-@pytest.mark.parametrize("name", ["roles", "digits"])
+def test_at_size(tmp_path):
+    """The training of a hundred million numbers, with a small model: a cluster of two workers over shared memory."""
+    if not BINARY.exists():
+        pytest.skip(f"no program {BINARY}; set RUSTLE_BIN")
+    found = ran("at_size", tmp_path, "--quick")
+    names = [one["name"] for one in found["kinds"]["blt"]["processes"]]
+    assert sorted(names) == ["coordinator", "training", "up", "worker-0", "worker-1"]
+    assert {one["dimension"] for one in found["paper"]} == {found["parameters"], 10**9, 10**11}
+    assert len(list(tmp_path.glob("*/report.md"))) == 3
+
+
+@pytest.mark.parametrize("name", ["roles", "digits", "size"])
 def test_the_page_has_the_figures(name):
-    """Its tables are those that `trainings/page.py` makes of the figures beside it, of five seeds or more."""
+    """Its tables are those that `trainings/page.py` makes of the figures beside it, of five seeds or more; sizes need one."""
     figures = json.loads((FIGURES / f"{name}.json").read_text())
-    assert figures["seeds"] >= 5 and figures["command"].startswith("python trainings/")
+    assert figures["seeds"] >= (1 if name == "size" else 5) and figures["command"].startswith("python trainings/")
     done = subprocess.run(
         [sys.executable, str(TRAININGS / "page.py"), name, str(FIGURES / f"{name}.json")],
         capture_output=True,

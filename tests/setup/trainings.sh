@@ -8,8 +8,12 @@ pages=docs/trainings
 mkdir -p "$pages"
 "$python" trainings/federated_roles.py --processes 2 --workers 2 >/dev/null
 "$python" trainings/amplified_digits.py --processes 2 >/dev/null
-for name in roles digits; do
+"$python" trainings/at_size.py >/dev/null
+for name in roles digits size; do
     cp "target/trainings/$name/figures.json" "$pages/$name.json"
     echo "$name"
-    "$python" trainings/page.py "$name" "$pages/$name.json" "$pages/$name.svg"
+    picture=("$pages/$name.svg")
+    [[ $name == size ]] && picture=()
+    "$python" trainings/page.py "$name" "$pages/$name.json" "${picture[@]}"
 done
+"$python" trainings/page.py memory "$pages/roles.json" "$pages/memory.svg"
