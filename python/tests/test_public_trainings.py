@@ -23,13 +23,19 @@ MOST_LINES = 12
 TRAININGS = {
     "char_lstm": (("opacus",), 6),
     "digits": (("opacus", "sklearn"), 16),
+    "flower_digits": (("flwr", "ray", "sklearn"), 3),
+    "gpt2_lora": (("transformers", "peft", "accelerate"), 6),
+    "jax_logistic": (("jax_privacy",), 16),
+    "keras_digits": (("keras", "sklearn"), 8),
     "lightning_digits": (("lightning", "sklearn"), 16),
+    "vit": (("transformers", "accelerate", "sklearn"), 8),
 }
+QUIET = {"HF_HUB_OFFLINE": "1", "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 def ran(program, folder):
     folder.mkdir()
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, **QUIET, "KERAS_BACKEND": "torch"}
     done = subprocess.run([sys.executable, program], cwd=folder, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Unchecked" not in done.stderr, done.stderr
