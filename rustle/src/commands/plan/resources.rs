@@ -40,6 +40,9 @@ pub struct ResourcesArgs {
     /// Memory for past normals of a banded C⁻¹: the workers' --history-bytes
     #[arg(long, value_name = "BYTES", default_value = "256MiB")]
     history_bytes: Bytes,
+    /// Memory for copies of state that are written as checkpoints: the workers' --snapshot-bytes
+    #[arg(long, value_name = "BYTES", default_value = "4GiB")]
+    snapshot_bytes: Bytes,
     /// Bytes per second that the checkpoint store takes from one worker, above 0
     #[arg(long, value_name = "BYTES", default_value = "500MiB")]
     store_bandwidth: Bytes,
@@ -84,6 +87,7 @@ impl ResourcesArgs {
             ahead_rows: self.ahead_rows,
             ahead_bytes: self.ahead_bytes.0,
             history_bytes: self.history_bytes.0,
+            snapshot_bytes: self.snapshot_bytes.0,
             store_bandwidth: positive("--store-bandwidth", self.store_bandwidth.0 as f64)?,
             coordinates_per_second: rate,
         })

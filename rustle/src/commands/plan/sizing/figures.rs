@@ -65,9 +65,18 @@ pub const FIGURES: &[Figure] = &[
     Figure::new("rows_bytes", Unit::Bytes, "4·m·(a + 2 + b): ahead, kept for retries, spare", |i| {
         Some(i.rows())
     }),
-    Figure::new("memory_per_worker", Unit::Bytes, "1.1·(state + history + rows) + 64 MiB + 100·n", |i| {
-        Some(i.memory())
-    }),
+    Figure::new(
+        "snapshot_bytes",
+        Unit::Bytes,
+        "4·s·m where at most --snapshot-bytes or on a grid, + 4·m·(a + 2): while a checkpoint is written",
+        |i| Some(i.snapshot()),
+    ),
+    Figure::new(
+        "memory_per_worker",
+        Unit::Bytes,
+        "1.1·(state + history + rows + snapshot) + 64 MiB + 100·n",
+        |i| Some(i.memory()),
+    ),
     Figure::new(
         "memory_traffic_per_row",
         Unit::Bytes,

@@ -27,6 +27,7 @@ pub struct Setting {
     pub ahead_rows: u64,
     pub ahead_bytes: u64,
     pub history_bytes: u64,
+    pub snapshot_bytes: u64,
     /// Bytes per second that the checkpoint store takes from one worker.
     pub store_bandwidth: f64,
     /// Coordinates per second that one worker generates; `None` where it was not measured.
@@ -37,6 +38,8 @@ pub struct Setting {
 #[derive(Debug)]
 pub struct Inputs {
     pub setting: Setting,
+    /// Whether rows are integers, whose state is always copied.
+    is_on_grid: bool,
     /// Rows of the plan.
     pub iterations: u64,
     /// Coordinates of the shard.
@@ -58,6 +61,7 @@ impl Inputs {
         let shards = shards.map_err(bad_use)?;
         Ok(Self {
             setting,
+            is_on_grid: plan.on_grid().is_some(),
             iterations: plan.iterations(),
             shard: shards.iter().map(|shard| shard.len()).max().unwrap_or(setting.dimension),
             slots: plan.state_slots() as f64,
@@ -98,9 +102,17 @@ impl Inputs {
         (self.ahead() + RELEASED_ROWS_KEPT + self.at_once()) as f64 * self.row()
     }
 
+    /// Bytes that a checkpoint holds while it is written: a copy of the state, unless it is too large to be copied, and the
+    /// rows of its moment, beside those that are generated meanwhile.
+    pub fn snapshot(&self) -> f64 {
+        let is_copied = self.is_on_grid || self.state() <= self.setting.snapshot_bytes as f64;
+        let copy = if is_copied { self.state() } else { 0.0 };
+        copy + self.stored_rows() * self.row()
+    }
+
     /// Bytes of memory of one worker.
     pub fn memory(&self) -> f64 {
-        let shard = self.state() + self.history() + self.rows();
+        let shard = self.state() + self.history() + self.rows() + self.snapshot();
         OVERHEAD * shard + PROGRAM + RECORDED * self.iterations as f64
     }
 

@@ -27,6 +27,7 @@ fn setting(dimension: u64, workers: u32) -> Setting {
         ahead_rows: 8,
         ahead_bytes: 1 << 30,
         history_bytes: 1 << 28,
+        snapshot_bytes: 4 << 30,
         store_bandwidth: 1e9,
         coordinates_per_second: Some(1e6),
     }
@@ -63,7 +64,8 @@ fn figures_follow_their_formulas() {
         ("shard_coordinates", m),
         ("state_bytes", 8.0 * m),
         ("rows_bytes", 4.0 * m * 14.0),
-        ("memory_per_worker", 1.1 * 64.0 * m + f64::from(64 << 20) + 100.0 * 60.0),
+        ("snapshot_bytes", 8.0 * m + 4.0 * m * 10.0),
+        ("memory_per_worker", 1.1 * 112.0 * m + f64::from(64 << 20) + 100.0 * 60.0),
         ("memory_traffic_per_row", 8.0 * 2.0 * m / 4.0 + 8.0 * m),
         ("network_per_worker", 8.0 * m),
         ("network_of_job", 32.0 * m),
@@ -72,7 +74,7 @@ fn figures_follow_their_formulas() {
     ] {
         assert_eq!(sizing.value(name), Some(value), "{name}");
     }
-    assert_eq!(sizing.kubernetes()["limits"]["memory"], "135Mi");
+    assert_eq!(sizing.kubernetes()["limits"]["memory"], "188Mi");
     let patch = sizing.kubernetes_patch(4);
     assert_eq!(patch["spec"]["replicas"], 4);
     // 60 rows at one coordinate a microsecond: 63 s of replay after a minute.
@@ -80,6 +82,16 @@ fn figures_follow_their_formulas() {
     assert_eq!(container["startupProbe"]["failureThreshold"], 13);
     assert_eq!(container["resources"], sizing.kubernetes());
     assert!(Sizing::new(&plan, setting(512, 4)).unwrap_err().to_string().contains("512"));
+}
+
+#[test]
+fn a_state_that_is_too_large_to_copy_is_no_part_of_a_snapshot() {
+    let plan = plan(Mechanism::Blt { theta: vec![0.9, 0.5], omega: vec![0.1, 0.2] });
+    let snapshot = |snapshot_bytes| {
+        Sizing::new(&plan, Setting { snapshot_bytes, ..setting(1024, 1) }).unwrap().value("snapshot_bytes")
+    };
+    let rows = 4.0 * 1024.0 * 10.0;
+    assert_eq!([snapshot(8192), snapshot(8191)], [Some(8192.0 + rows), Some(rows)]);
 }
 
 #[test]
