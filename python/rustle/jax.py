@@ -173,7 +173,9 @@ class _Trainer:
         noise = self._noise(int(noise_state), sum_of_clipped_grads)
         add = lambda x, y: (x.astype(jnp.float32) + y / self.divide_by).astype(x.dtype)
         if self.session.is_on_grid:
-            add = lambda x, y: jnp.asarray(self._added(np.asarray(x), np.asarray(y)))
+            # Of arrays on several devices, whole on this host; copies of a value are then those of one.
+            place = lambda x, found: jnp.asarray(found) if _sharding(x) is None else jax.device_put(found, x.sharding)
+            add = lambda x, y: place(x, self._added(np.asarray(x), np.asarray(y)))
         return jax.tree.map(add, sum_of_clipped_grads, noise), noise_state + 1
 
     def _on_host(self, step: Any, sums: Any) -> Any:
@@ -193,9 +195,10 @@ class _Trainer:
         """Refuses sums that this module can't round to the plan's grid."""
         check_addable(self._plan, "rustle.jax")
         for leaf in leaves:
-            if leaf.dtype != np.float32 or _sharding(leaf) is not None:
-                found = f"{leaf.dtype}, {'whole' if _sharding(leaf) is None else 'on several devices'}"
-                text = f"a sum is {found}; allowed under a plan on a grid: float32 on one device"
+            is_whole = getattr(leaf, "is_fully_addressable", True)
+            if leaf.dtype != np.float32 or not is_whole:
+                found = f"{leaf.dtype}, {'whole' if is_whole else 'over several processes, whose copies nothing compares'}"
+                text = f"a sum is {found}; allowed under a plan on a grid: float32 on the devices of one process"
                 raise errors.make("invalid_argument", text)
 
     def _noise(self, step: int, sums: Any) -> Any:

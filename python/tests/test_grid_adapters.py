@@ -88,9 +88,16 @@ def test_torch_refuses_what_no_grid_accounts_for(tmp_path):
         gradients(net, 0, False)
         optimizer.step()
         assert session.next_step == 1
-    with opened(tmp_path / "reduced", plan_of(layout)) as session:
-        with pytest.raises(InvalidArgument, match="reduce=False"):
-            rustle.torch.attach(torch.optim.SGD(net.parameters(), lr=0.1), session, net, reduce=True)
+    with opened(tmp_path / "range", plan_of(layout)) as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        rustle.torch.attach(optimizer, session, net)
+        before = flat(net.parameters())
+        for is_transposed in [True, False]:
+            gradients(net, 0, is_transposed)
+            next(net.parameters()).grad[0, 0] = 1e30
+            with pytest.raises(InvalidArgument, match="allowed under the plan's grid|absolute value up to"):
+                optimizer.step()
+        assert session.next_step == 0 and (flat(net.parameters()) == before).all()
 
 
 def test_opacus_rounds_sums_and_adds_integers(tmp_path):

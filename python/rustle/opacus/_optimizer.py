@@ -52,6 +52,14 @@ class NoisedOptimizer:
             p.grad = noisy[self._names[id(p)]].view_as(p)
             _mark_as_processed(p.summed_grad)
 
+    def reduce_gradients(self: Any) -> None:
+        """Adds up the ranks' gradients; on a grid their integers were added up with the noise."""
+        if not (self._noise.reduce and self._noise.session.is_on_grid):
+            super().reduce_gradients()  # type: ignore[misc]
+        elif self.loss_reduction == "mean":
+            for p in self.params:
+                p.grad /= self.world_size
+
     def __getstate__(self) -> Any:
         return refuse_copy()
 

@@ -106,7 +106,8 @@ class Attachment:
         self._means.see(*self.noise.seen)
         for name, parameter in parameters.items():
             parameter.grad = grads[name]
-        if self.noise.reduce and self.noise.ranks > 1:
+        # On a grid integers were added up already.
+        if self.noise.reduce and self.noise.ranks > 1 and not self.noise.session.is_on_grid:
             for value in local.values():
                 dist.all_reduce(value, group=self.noise.group)
         self._note_step()

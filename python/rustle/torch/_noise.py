@@ -59,12 +59,6 @@ class Noise:
                 "reduce=True with sharded parameters; allowed: reduce=False, as FSDP reduces gradients itself"
             )
             raise errors.make("invalid_argument", text)
-        if reduce and session.is_on_grid:
-            text = (
-                "reduce=True under a plan on a grid, whose noise belongs to one rounded sum; allowed: reduce=False, where "
-                "each rank has the whole sum, as DistributedDataParallel makes it"
-            )
-            raise errors.make("invalid_argument", text)
         self.group, self.reduce = group, reduce
         self.ranks = dist.get_world_size(group) if _tensors.is_distributed() else 1
         self.rank = dist.get_rank(group) if _tensors.is_distributed() else 0
@@ -177,6 +171,7 @@ class Noise:
             records = whole if records is None else min(records, whole)
         if self.session.is_on_grid:
             _tensors.check_float32(sums)
+            _tensors.check_range(sums, divide_by, 2.0 ** self.session.plan.grid["step"])
         norm = _tensors.norm_of(sums.values())
         self.seen = norm, records
         if not math.isfinite(norm):
@@ -247,11 +242,14 @@ class Noise:
 
     def add(self, row: Row, sums: dict[str, torch.Tensor], divide_by: float) -> None:
         """Adds the row to its sums in place: in float32, then rounded to the type of each sum. Under a plan on a grid the sums
-        are rounded to it first, and integers are added."""
+        are rounded to it first, and integers are added: with ``reduce`` those of all ranks, whose sums are then the whole."""
         # All of it is ready before the first sum changes, so that a failure leaves no sum with noise and another without.
         noise = {name: self._noise_of(row, name) for name in sums}
         if self.session.is_on_grid:
             step = 2.0 ** self.session.plan.grid["step"]
+            if self.reduce:
+                _tensors.reduce_on_grid(sums, noise, divide_by, step, self.group if self.ranks > 1 else None, self.ranks)
+                return
             for name, value in sums.items():
                 _tensors.add_on_grid(value, noise[name][0][1], divide_by, step)
             return

@@ -12,6 +12,9 @@ import torch.distributed as dist
 from .. import errors
 from .._layout import Layout, Piece
 
+#: Beyond it, in steps of a grid, sums would not stay exact.
+LARGEST = 2.0**47
+
 _WRAPPERS = ("module.", "_module.", "_orig_mod.", "_fsdp_wrapped_module.")
 
 
@@ -76,6 +79,44 @@ def add_on_grid(value: torch.Tensor, noise: torch.Tensor, divide_by: float, step
     by = float(np.float32(divide_by))
     rounded = torch.round(value.double() * by / step)
     value.copy_((rounded + noise.to(value.device)) * step / by)
+
+
+def check_range(sums: dict[str, torch.Tensor], divide_by: float, step: float) -> None:
+    """Refuses finite sums that are beyond 2⁴⁷ steps of a grid, to which they would not be rounded exactly."""
+    most = LARGEST * step / divide_by
+    for name, value in sums.items():
+        largest = float(value.detach().abs().max()) if value.numel() else 0.0
+        if math.isfinite(largest) and largest > most:
+            text = (
+                f"a value of the sum of {name!r} is {largest:g}; allowed under the plan's grid: absolute values up to {most:g}. "
+                "Are gradients clipped, and does divide_by state what they were divided by?"
+            )
+            raise errors.make("invalid_argument", text)
+
+
+def reduce_on_grid(
+    sums: dict[str, torch.Tensor],
+    noise: dict[str, list[tuple[int, torch.Tensor]]],
+    divide_by: float,
+    step: float,
+    group: Any,
+    ranks: int,
+) -> None:
+    """Rounds this rank's sums to the nearest step, adds the rank's part of the noise and all ranks' integers, exactly.
+
+    A contribution is in one rank's sum, and so is rounded once. No sum changes before all of them are there.
+    """
+    by = float(np.float32(divide_by))
+    made = {}
+    for name, value in sums.items():
+        integers = torch.round(value.detach().double() * by / step).to(torch.int64).reshape(-1)
+        for first, part in noise[name]:
+            integers[first : first + len(part)] += part.to(integers.device, torch.int64)
+        if ranks > 1:
+            dist.all_reduce(integers, group=group)
+        made[name] = integers
+    for name, value in sums.items():
+        value.copy_((made[name].double() * step / by).view_as(value))
 
 
 def norm_of(values: Iterable[torch.Tensor]) -> float:
