@@ -1,4 +1,4 @@
-//! The audit log: every entry of the ledger's chains as a line of JSON, in order, once it is durable.
+//! Audit logs: every entry of the ledger's chains as a line of JSON, in order, once it is durable, to a file or a collector.
 //!
 //! Entries wait for the file in memory, so that a file that can't be written, or a slow reader, stops no release. What
 //! doesn't fit is counted and shown as a problem; the ledger has it all the same.
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ledger::{AppendedEntry, EntryLine, Ledger};
+use node::telemetry::log_export::LogExport;
 use tracing::error;
 
 use target::Target;
@@ -26,7 +27,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The time in which what waits may still be written when the coordinator ends.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Writes the entries of a ledger to a file. Dropping it writes what waits, or gives up after two seconds.
+/// Writes the entries of a ledger to a file or a collector. Dropping it writes what waits, or gives up after two seconds.
 pub struct AuditLog {
     shown: String,
     queue: Arc<Queue>,
@@ -35,8 +36,8 @@ pub struct AuditLog {
 /// What is wrong with an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditFault {
-    /// The file.
-    pub path: String,
+    /// The file, or the collector's URL.
+    pub target: String,
     /// Why it can't be written, while it can't.
     pub reason: Option<String>,
     /// Entries that are in the ledger and never will be in the file.
@@ -69,6 +70,21 @@ impl AuditLog {
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display().to_string();
         let target = Target::open(path).with_context(|| format!("audit_log {shown}"))?;
+        Self::begin(shown, target)
+    }
+
+    /// Sends each entry to the OpenTelemetry collector at `url` (`http://host:port`), which need not be there yet. An attempt
+    /// that failed is made again, so a collector may get an entry twice: its chain and index name it.
+    ///
+    /// # Errors
+    /// The URL is none of a collector.
+    pub fn to_collector(url: &str) -> anyhow::Result<Self> {
+        let export =
+            LogExport::start(url, "rustle-coordinator").with_context(|| format!("audit_otlp {url}"))?;
+        Self::begin(url.to_owned(), Target::Collector(export))
+    }
+
+    fn begin(shown: String, target: Target) -> anyhow::Result<Self> {
         let queue = Arc::<Queue>::default();
         let writing = queue.clone();
         let name = shown.clone();
@@ -81,10 +97,10 @@ impl AuditLog {
         Ok(Self { shown, queue })
     }
 
-    /// Has every entry written that is appended to the ledger from now on.
-    pub fn follow(&self, ledger: &Ledger) {
-        let queue = self.queue.clone();
-        ledger.observe(move |appended| queue.add(appended));
+    /// Has every entry that is appended to the ledger from now on written to each of the logs.
+    pub fn follow(logs: &[Self], ledger: &Ledger) {
+        let queues: Vec<_> = logs.iter().map(|log| log.queue.clone()).collect();
+        ledger.observe(move |appended| queues.iter().for_each(|queue| queue.add(&appended)));
     }
 
     /// Returns what is wrong; `None` where nothing is.
@@ -92,7 +108,7 @@ impl AuditLog {
         let state = self.queue.lock();
         let State { reason, missing, .. } = &*state;
         (reason.is_some() || *missing > 0).then(|| AuditFault {
-            path: self.shown.clone(),
+            target: self.shown.clone(),
             reason: reason.clone(),
             missing: *missing,
         })
@@ -115,7 +131,7 @@ impl Drop for AuditLog {
         let lost = self.end();
         if lost > 0 {
             error!(
-                file = self.shown,
+                target = self.shown,
                 entries = lost,
                 "the audit log lacks entries for good; the ledger has them"
             );
@@ -128,23 +144,23 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, appended: Vec<AppendedEntry>) {
+    fn add(&self, appended: &[AppendedEntry]) {
         let mut state = self.lock();
         let room = WAITING.saturating_sub(state.entries.len());
         let fits = if state.is_ending { 0 } else { room.min(appended.len()) };
         state.missing += (appended.len() - fits) as u64;
-        state.entries.extend(appended.into_iter().take(fits));
+        state.entries.extend(appended.iter().take(fits).cloned());
         self.changed.notify_all();
     }
 
     /// Writes entries as they come, until nothing more does.
     fn write_to(&self, mut target: Target, shown: &str) {
         while let Some(text) = self.next_lines() {
-            while let Err(error) = target.append(text.as_bytes()) {
+            while let Err(error) = target.append(&text) {
                 let is_new = self.lock().reason.replace(error.to_string()).is_none();
                 // Without the lock, which changes of the ledger wait for: what shows the message may be slow.
                 if is_new {
-                    error!(file = shown, %error, "the audit log can't be written; its entries wait");
+                    error!(target = shown, %error, "the audit log can't be written; its entries wait");
                 }
                 let state = self.lock();
                 // Once more as a coordinator ends, and then no more.

@@ -78,6 +78,9 @@ pub struct CoordinatorArgs {
     /// File to append every entry of the ledger's chains to, as JSON lines; - for standard output
     #[arg(long, value_name = "FILE")]
     pub audit_log: Option<String>,
+    /// Send every entry of the ledger's chains to this OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317
+    #[arg(long, value_name = "URL")]
+    pub audit_otlp: Option<String>,
     /// File to write once ready, with the addresses
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<String>,
@@ -131,6 +134,8 @@ pub struct Settings {
     pub quotas: QuotaSettings,
     /// The file that gets every entry of the ledger's chains; `-` for standard output.
     pub audit_log: Option<PathBuf>,
+    /// The URL of the OpenTelemetry collector that gets every entry of the ledger's chains.
+    pub audit_otlp: Option<String>,
 }
 
 /// The settings of a coordinator process: those of the coordinator, and where to listen.
@@ -224,6 +229,7 @@ impl CoordinatorArgs {
         let require = self.require_data_set.then(|| "true".to_owned());
         let require_data_set = layer.with_default("require_data_set", require, false, bool::from_str)?;
         let audit_log = layer.optional("audit_log", self.audit_log, PathBuf::from_str)?;
+        let audit_otlp = layer.optional("audit_otlp", self.audit_otlp, String::from_str)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
         let quotas = self.quotas.resolve(layer)?;
@@ -245,6 +251,7 @@ impl CoordinatorArgs {
             require_data_set,
             quotas,
             audit_log,
+            audit_otlp,
         };
         let options =
             Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };

@@ -45,7 +45,7 @@ pub struct Coordinator {
 struct State {
     ledger: Ledger,
     /// `None` where no file is to have one.
-    audit_log: Option<AuditLog>,
+    audit_logs: Vec<AuditLog>,
     stop: FatalStop,
     cluster: Mutex<Cluster>,
     /// Held while shards or states of jobs change, first in the ledger and then in memory.
@@ -79,9 +79,11 @@ impl Coordinator {
             Some(_) => ledger.coordinator_epoch()?,
             None => ledger.next_coordinator_epoch()?,
         };
-        let audit_log = settings.audit_log.as_deref().map(AuditLog::open).transpose()?;
-        if let Some(audit_log) = &audit_log {
-            audit_log.follow(&ledger);
+        let to_file = settings.audit_log.as_deref().map(AuditLog::open).transpose()?;
+        let to_collector = settings.audit_otlp.as_deref().map(AuditLog::to_collector).transpose()?;
+        let audit_logs: Vec<_> = to_file.into_iter().chain(to_collector).collect();
+        if !audit_logs.is_empty() {
+            AuditLog::follow(&audit_logs, &ledger);
         }
         let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, ledger.id()?, epoch);
@@ -98,7 +100,7 @@ impl Coordinator {
         }
         let state = State {
             ledger: ledger.acting_as(Principal::coordinator()),
-            audit_log,
+            audit_logs,
             stop,
             cluster: Mutex::new(cluster),
             changes: tokio::sync::Mutex::new(()),
@@ -252,9 +254,9 @@ impl Coordinator {
         &self.quotas
     }
 
-    /// Returns what is wrong with the audit log; `None` where nothing is, or there is none.
-    pub fn audit_fault(&self) -> Option<AuditFault> {
-        self.state.audit_log.as_ref()?.fault()
+    /// Returns what is wrong with each audit log in which something is.
+    pub fn audit_faults(&self) -> impl Iterator<Item = AuditFault> {
+        self.state.audit_logs.iter().filter_map(AuditLog::fault)
     }
 
     /// Returns the limits on long answers.

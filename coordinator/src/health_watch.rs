@@ -29,7 +29,7 @@ impl Coordinator {
         };
         problems.extend(problems_of_machine(&self.health().conditions(), SystemTime::now()));
         problems.extend(self.anchor_trouble().as_ref().map(not_renewed));
-        problems.extend(self.audit_fault().map(problem_of_audit_log));
+        problems.extend(self.audit_faults().map(problem_of_audit_log));
         self.health().date(now, &mut problems);
         problems.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.since.cmp(&b.since)));
         problems

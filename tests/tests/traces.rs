@@ -1,5 +1,5 @@
-//! Tests that a collector receives one trace from a job's fetch to the worker's kernel: a real OTLP service in this
-//! process, and real processes that send to it.
+//! Tests that a collector receives one trace from a job's fetch to the worker's kernel, and every entry of the ledger: a
+//! real OTLP service in this process, and real processes that send to it.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::collections::BTreeSet;
@@ -133,4 +133,43 @@ fn a_collector_that_is_not_there_keeps_nobody_waiting() {
     cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
     cluster.fetch(&job, 0..2, 0..2048).unwrap();
     fetch_row(&cluster, &job, url, 0);
+}
+
+/// The collector is there after the first entries: they wait for it, and are in the status until it takes them.
+#[test]
+fn a_collector_gets_every_entry_of_the_ledger_once_it_is_there() {
+    let address = tests::ports::free_address();
+    let url = format!("http://{address}");
+    let flag = flags(&["--audit-otlp", &url]);
+    let cluster = start_with(1, move |options| options.coordinator_flags.extend(flag.clone()));
+    let job = job("audited");
+    cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
+    cluster.fetch(&job, 0..3, 0..512).unwrap();
+    let problems = || {
+        let output = Command::new(program())
+            .args(["status", "--format", "json", "--coordinator", &cluster.cluster.url()])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    cluster.wait_until("the status names the collector", || {
+        let text = problems();
+        text.contains("audit_log") && text.contains(&url)
+    });
+
+    let runtime = Runtime::new().unwrap();
+    let (collector, _) = Collector::start_at(&runtime, address.parse().unwrap());
+    let chain_of = |text: &str| {
+        let line: serde_json::Value = serde_json::from_str(text).unwrap();
+        (line["chain"].as_str().unwrap().to_owned(), line["index"].as_u64().unwrap())
+    };
+    cluster.wait_until("entries came", || {
+        let records = collector.records();
+        assert!(records.iter().all(|(event, _)| event == "rustle.ledger.entry"), "{records:?}");
+        // An attempt that failed halfway may have brought some of them before.
+        let own: BTreeSet<_> = records.iter().map(|(_, text)| chain_of(text)).collect();
+        let bound = records.iter().any(|(_, text)| text.contains(r#""kind":"bound""#));
+        own.contains(&("audited".to_owned(), 0)) && own.contains(&("audited".to_owned(), 1)) && bound
+    });
+    cluster.wait_until("the problem is gone", || !problems().contains("audit_log"));
 }

@@ -1,14 +1,18 @@
-//! Where an audit log is written: a file, which others may move away, or standard output.
+//! Where an audit log is written: a file, which others may move away, standard output, or an OpenTelemetry collector.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use node::telemetry::log_export::LogExport;
+
 /// Mode of a new file: entries name people and jobs.
 const MODE: u32 = 0o600;
 /// What every line begins with.
 const BEGINNING: &[u8] = br#"{"chain":""#;
+/// What OpenTelemetry calls the kind of a record.
+const EVENT: &str = "rustle.ledger.entry";
 /// Bytes that are read at once in search of the end of the last whole line.
 const CHUNK: u64 = 64 << 10;
 
@@ -16,6 +20,7 @@ const CHUNK: u64 = 64 << 10;
 pub enum Target {
     Stdout,
     File { path: PathBuf, file: File },
+    Collector(LogExport),
 }
 
 impl Target {
@@ -27,13 +32,13 @@ impl Target {
         Ok(Self::File { path: path.to_owned(), file: open(path)? })
     }
 
-    /// Appends whole lines, all or, where the file can be cut back, none. A file that was moved away or removed, as tools that
-    /// rotate logs do, is begun anew under its name.
-    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// Appends whole lines, all or, where the file can be cut back, none; a collector may have lines of a failed attempt. A file
+    /// that was moved away or removed, as tools that rotate logs do, is begun anew under its name.
+    pub fn append(&mut self, lines: &str) -> io::Result<()> {
         match self {
             Self::Stdout => {
                 let mut out = io::stdout().lock();
-                out.write_all(lines)?;
+                out.write_all(lines.as_bytes())?;
                 out.flush()
             }
             Self::File { path, file } => {
@@ -44,11 +49,12 @@ impl Target {
                     *file = open(path)?;
                 }
                 let before = file.metadata()?.len();
-                file.write_all(lines).inspect_err(|_| {
+                file.write_all(lines.as_bytes()).inspect_err(|_| {
                     // The attempt is made again; where this fails too, a line is cut.
                     let _ = file.set_len(before);
                 })
             }
+            Self::Collector(export) => export.send(EVENT, lines.lines()).map_err(io::Error::other),
         }
     }
 }

@@ -18,13 +18,13 @@ pub enum TelemetryError {
         reason: String,
     },
     /// The URL is not one of a collector.
-    #[error("the collector of traces is {url:?}; allowed: http://host:port, where it takes OTLP over gRPC")]
+    #[error("the collector is {url:?}; allowed: http://host:port, where it takes OTLP over gRPC")]
     BadCollector {
         /// The URL that was given.
         url: String,
     },
-    /// Spans cannot be exported.
-    #[error("traces can't be sent to {url}: {reason}")]
+    /// Nothing can be sent to the collector.
+    #[error("nothing can be sent to the collector {url}: {reason}")]
     Exporter {
         /// The URL that was given.
         url: String,

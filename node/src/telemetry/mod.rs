@@ -2,6 +2,7 @@
 
 pub mod build_info;
 pub mod live_page;
+pub mod log_export;
 pub mod metric_definitions;
 pub mod metrics_endpoint;
 pub mod metrics_page;

@@ -54,13 +54,13 @@ impl Drop for SpanExport {
     }
 }
 
-fn check(url: &str) -> Result<(), TelemetryError> {
+pub(super) fn check(url: &str) -> Result<(), TelemetryError> {
     let uri = url.parse::<http::Uri>().ok();
     let is_plain = uri.is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
     if is_plain { Ok(()) } else { Err(TelemetryError::BadCollector { url: url.to_owned() }) }
 }
 
-fn failed(url: &str, error: impl std::fmt::Display) -> TelemetryError {
+pub(super) fn failed(url: &str, error: impl std::fmt::Display) -> TelemetryError {
     TelemetryError::Exporter { url: url.to_owned(), reason: error.to_string() }
 }
 

@@ -128,6 +128,7 @@ impl World {
             report_delta: 1e-6,
             require_data_set: false,
             audit_log: None,
+            audit_otlp: None,
             fetch_deadline: Duration::from_secs(5),
             quotas: QuotaSettings::default(),
         }

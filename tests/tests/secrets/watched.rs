@@ -75,7 +75,7 @@ impl WatchedCluster {
         options.coordinator_flags.extend(flags(&["--checkpoint-interval", "0s", "--otlp", &collector.1]));
         options.coordinator_flags.extend(flags(&["--tokens-file", &tokens.display().to_string()]));
         let audit_log = dir.path().join("audit.jsonl").display().to_string();
-        options.coordinator_flags.extend(flags(&["--audit-log", &audit_log]));
+        options.coordinator_flags.extend(flags(&["--audit-log", &audit_log, "--audit-otlp", &collector.1]));
         let cluster = LocalCluster::start(options, key()).unwrap();
         let mut scan = Scan::default();
         let text = fs::read(&token).unwrap();
