@@ -87,7 +87,8 @@ impl Jobs {
     pub async fn entries(&self, job: &JobId) -> Result<Vec<pb::Entry>> {
         let mut entries: Vec<pb::Entry> = Vec::new();
         loop {
-            let first = entries.len() as u64;
+            // The first may be an archive, with a later index than 0.
+            let first = entries.last().map_or(0, |last| last.index + 1);
             let request = pb::ListEntriesRequest { job: job.to_string(), first, most: 0 };
             let page = call!(self, list_entries, request)?.entries;
             if page.is_empty() {

@@ -10,7 +10,8 @@
 //! * `rules`: the calls of [`Ledger`] on jobs, shards, bindings, branches, cursors, checkpoints and data sets, one
 //!   transaction each.
 //! * `tables`: the tables of the database, and how they are read and written.
-//! * `chain`: each job's and data set's chain of events, its replay, and the check of all tables against it.
+//! * `chain`: each job's and data set's chain of events, its replay, and the check of all tables against it; archives of
+//!   destroyed jobs.
 //! * `store`: transactions, group commit, beginning and opening a file; `store::backend` is the interface to storage.
 //! * `etcd` (feature `etcd`): the ledger in etcd, and the election of its leader.
 //! * `wire`: JSON of changes and records, as they are in etcd.
@@ -93,6 +94,7 @@ use store::{acting::ActingStore, backup, group_commit::GroupCommit, open};
 
 pub use chain::{
     Head,
+    archive::{ArchivedBindings, ArchivedBranch, ArchivedOpening, JobArchive, Opened},
     data_set_event::DataSetEvent,
     entry::{AppendedEntry, Entry},
     entry_line::{ChainCheck, ChainGap, EntryLine},
@@ -105,9 +107,10 @@ pub use error::LedgerError;
 pub use offline::{Chain, Fault, LedgerFile};
 pub use record::{BindOutcome, BindingSummary, Created, JobRecord, JobState, ShardRecord};
 pub use rules::{
+    archives::ArchivedJob,
     branches::{BranchReleases, OpenedBranch},
     cursor::{CursorState, JobCursor},
-    openings::{Opened, Opening},
+    openings::Opening,
 };
 pub use store::FAIL_POINTS;
 pub use sweep::SweepRecord;
@@ -161,6 +164,18 @@ impl Ledger {
     /// [`LedgerError::Io`].
     pub fn backup(path: &Path) -> Result<Vec<u8>> {
         backup::backup(path)
+    }
+
+    /// Archives every destroyed job of the ledger at `path` ([`Ledger::archive_destroyed`]), and gives the room that is free
+    /// in the file back to its folder. Nothing else may have the ledger open. It is checked as [`Ledger::open`] checks it, before and
+    /// after.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::open`].
+    pub fn compact(path: &Path) -> Result<Vec<ArchivedJob>> {
+        let archived = Self::open(path)?.archive_destroyed()?;
+        open::compact(path)?;
+        Ok(archived)
     }
 
     /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call

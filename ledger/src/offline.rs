@@ -10,7 +10,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use crate::{
     Entry, Head, LedgerError, Result,
-    chain::{self, verify},
+    chain::{self, entries, verify},
     error::Fail,
     store::open,
     tables::{self, CURSORS, ENTRIES, HEADS, IDENTITY, branch_cursor},
@@ -36,6 +36,8 @@ pub struct Chain {
     pub head: Head,
     /// Rows bound on all branches; 0 for a data set.
     pub rows_bound: u64,
+    /// Entries that were removed, which an archive stands for: those before the first that is there.
+    pub archived: u64,
 }
 
 /// What is wrong with a ledger, and the first entry that is.
@@ -74,6 +76,7 @@ impl LedgerFile {
     pub fn chains(&self) -> Result<Vec<Chain>> {
         self.within(|transaction| {
             let cursors = transaction.open_table(CURSORS)?;
+            let stored_entries = transaction.open_table(ENTRIES)?;
             let mut chains = Vec::new();
             for stored in transaction.open_table(HEADS)?.iter()? {
                 let (name, head) = stored?;
@@ -82,14 +85,17 @@ impl LedgerFile {
                 // A data set's chain has no job's name.
                 let job = JobId::new(name.clone()).ok();
                 let rows_bound = job.map(|job| branch_cursor::rows_bound(&cursors, &job)).transpose()?;
+                let first = stored_entries.range((&*name, 0)..=(&*name, u64::MAX))?.next().transpose()?;
+                let archived = first.map_or(0, |(key, _)| key.value().1);
                 let head = Head { entries, hash };
-                chains.push(Chain { name, head, rows_bound: rows_bound.unwrap_or(0) });
+                chains.push(Chain { name, head, rows_bound: rows_bound.unwrap_or(0), archived });
             }
             Ok(chains)
         })
     }
 
-    /// Calls `visit` with the entries of a chain from `first` on, in order, until it returns false.
+    /// Calls `visit` with the entries of a chain from `first` on, in order, until it returns false. From 0 on the chain of an
+    /// archived job begins with its archive.
     ///
     /// # Errors
     /// [`LedgerError::Damaged`], or what `visit` returns.
@@ -102,7 +108,7 @@ impl LedgerFile {
         let mut first = first;
         loop {
             let page =
-                self.within(|transaction| chain::entries_of(transaction, chain, first, PAGE, PAGE_BYTES))?;
+                self.within(|transaction| entries::entries_of(transaction, chain, first, PAGE, PAGE_BYTES))?;
             if page.is_empty() {
                 return Ok(());
             }
@@ -148,15 +154,15 @@ fn first_break(transaction: &ReadTransaction) -> Result<Option<(String, u64)>, F
     for stored in transaction.open_table(ENTRIES)?.iter()? {
         let (key, stored) = stored?;
         let (name, index) = key.value();
-        let head = walked.entry(name.to_owned()).or_insert_with(|| Head::empty(name));
-        let next = chain::split(stored.value()).ok().and_then(|(hash, event)| {
+        let cut = chain::split(stored.value()).ok();
+        let before_first = || cut.and_then(|(_, event)| entries::head_before(name, index, event).ok());
+        let head = walked.get(name).copied().or_else(before_first).unwrap_or_else(|| Head::empty(name));
+        let next = cut.and_then(|(hash, event)| {
             let next = head.next(event);
             (index == head.entries && hash == next.hash).then_some(next)
         });
-        match next {
-            Some(next) => *head = next,
-            None => return Ok(Some((name.to_owned(), head.entries))),
-        }
+        let Some(next) = next else { return Ok(Some((name.to_owned(), head.entries))) };
+        walked.insert(name.to_owned(), next);
     }
     for stored in transaction.open_table(HEADS)?.iter()? {
         let (name, head) = stored?;

@@ -15,7 +15,7 @@ pub enum JobState {
     Running,
     /// The job binds no further row; bound rows may still be fetched.
     Finished,
-    /// The job releases nothing any more. Its bindings stay, so that its name can't be used for the same rows again.
+    /// The job releases nothing any more. Its record stays, so that its name can't be used for the same rows again.
     Destroyed,
 }
 

@@ -93,6 +93,10 @@ fn contradiction<W>(
         return Ok(Some(Contradiction { known, seen: height(watermark) }));
     }
     let Some(row) = next_row.checked_sub(1) else { return Ok(None) };
+    // What its rows were bound to was removed, and none of them is released any more.
+    if ledger.is_archived(&record.job)? {
+        return Ok(None);
+    }
     let bindings = ledger.bindings(&record.job, *branch, row..*next_row)?;
     let bound_to = bindings.first().map(|(_, bound)| *bound);
     if bound_to == *commitment {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proto::{DataSetId, Nonce};
 use redb::{ReadTransaction, ReadableTable, TableHandle};
 
-use super::{Head, append_to, data_set_event::DataSetEvent, entries_of, entry::Entry};
+use super::{Head, append_to, data_set_event::DataSetEvent, entries::entries_of, entry::Entry};
 use crate::{
     JobRecord, JobState, Ledger, Result, SweepRecord,
     data_set::{Charge, ChargeState, DataSetRecord},

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use proto::hex_digest;
 use serde::{Deserialize, Serialize};
 
-use super::{Head, entry::Entry, stamp::Stamp, verify::Replayed};
+use super::{Head, entries, entry::Entry, stamp::Stamp, verify::Replayed};
 use crate::{LedgerError, Result, error::Fail};
 
 /// An entry with its chain. As JSON it has the event twice: the whole text that was hashed as `event`, and its kind, its time and
@@ -78,6 +78,14 @@ pub struct ChainCheck {
     gaps: Vec<ChainGap>,
 }
 
+fn reason(fail: Fail) -> String {
+    match fail {
+        Fail::Record(reason) => reason,
+        Fail::Refused(error) => error.to_string(),
+        Fail::Store(error) => error.to_string(),
+    }
+}
+
 /// Entries that a chain lacks between two that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainGap {
@@ -100,7 +108,10 @@ impl ChainCheck {
     /// The reason why it doesn't follow.
     pub fn take(&mut self, line: &EntryLine) -> Result<(), String> {
         let EntryLine { chain, index, previous, hash, event, .. } = line;
-        let mut head = self.heads.get(chain).copied().unwrap_or_else(|| Head::empty(chain));
+        let mut head = match self.heads.get(chain) {
+            Some(head) => *head,
+            None => entries::head_before(chain, *index, event.as_bytes()).map_err(reason)?,
+        };
         if self.is_partial && *index > head.entries {
             if head.entries == 0 {
                 self.begun_late.insert(chain.clone(), *index);
@@ -126,11 +137,7 @@ impl ChainCheck {
         if self.begun_late.contains_key(chain) || self.gaps.iter().any(|gap| gap.chain == *chain) {
             return Ok(());
         }
-        self.replayed.apply(chain, event.as_bytes()).map_err(|fail| match fail {
-            Fail::Record(reason) => reason,
-            Fail::Refused(error) => error.to_string(),
-            Fail::Store(error) => error.to_string(),
-        })
+        self.replayed.apply(chain, head, event.as_bytes()).map_err(reason)
     }
 
     /// Returns the index of the first entry of each chain that began after its first.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use proto::{Commitment, CommitmentKind, Nonce, hex_digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use super::archive::JobArchive;
 use crate::{JobRecord, JobState, ShardRecord};
 
 /// A durable event in the life of a job. Its JSON, behind who and when ([`Stamp`](crate::Stamp)), is what is stored, hashed and
@@ -96,6 +97,8 @@ pub enum Event {
         /// The id that the ledger has from then on.
         ledger: Nonce,
     },
+    /// The destroyed job's bindings and the entries before were removed, and this stands for them.
+    Archived(Box<JobArchive>),
 }
 
 impl Event {

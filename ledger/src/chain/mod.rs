@@ -1,8 +1,11 @@
 //! Each job's and each data set's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the
 //! newest hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
 
+pub mod archive;
+pub mod bound_text;
 pub mod data_set_event;
 pub mod data_sets;
+pub mod entries;
 pub mod entry;
 pub mod entry_line;
 pub mod event;
@@ -11,7 +14,7 @@ pub mod stamp;
 pub mod verify;
 
 use proto::JobId;
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadableTable;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -51,7 +54,10 @@ impl Head {
     }
 
     /// Reads the head that the next event is chained to. `heads` belongs to the transaction that adds it.
-    fn read(heads: &impl ReadableTable<&'static str, (u64, [u8; 32])>, job: &str) -> Result<Self, Fail> {
+    pub(crate) fn read(
+        heads: &impl ReadableTable<&'static str, (u64, [u8; 32])>,
+        job: &str,
+    ) -> Result<Self, Fail> {
         let stored = heads.get(job)?.map(|head| head.value());
         Ok(stored.map_or_else(|| Self::empty(job), |(entries, hash)| Self { entries, hash }))
     }
@@ -102,15 +108,6 @@ pub fn split(stored: &[u8]) -> Result<([u8; 32], &[u8]), Fail> {
     Ok((*hash, event))
 }
 
-/// Returns the hash of one entry; `None` where the chain is shorter.
-pub fn hash_at(
-    entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
-    job: &str,
-    index: u64,
-) -> Result<Option<[u8; 32]>, Fail> {
-    entries.get((job, index))?.map(|stored| Ok(split(stored.value())?.0)).transpose()
-}
-
 impl Ledger {
     /// Returns the end of the job's chain.
     pub fn head(&self, job: &JobId) -> Result<Head> {
@@ -119,45 +116,4 @@ impl Ledger {
             Head::read(&transaction.open_table(HEADS)?, job.as_str())
         })
     }
-
-    /// Returns at most `most` entries from index `first` on, in order; fewer where their events would have more than
-    /// `most_bytes`, but at least one.
-    pub fn entries(&self, job: &JobId, first: u64, most: usize, most_bytes: usize) -> Result<Vec<Entry>> {
-        self.store.read(|transaction| {
-            jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
-            entries_of(transaction, job.as_str(), first, most, most_bytes)
-        })
-    }
-}
-
-/// Reads entries of the chain of this name.
-pub fn entries_of(
-    transaction: &ReadTransaction,
-    chain: &str,
-    first: u64,
-    most: usize,
-    most_bytes: usize,
-) -> Result<Vec<Entry>, Fail> {
-    let table = transaction.open_table(ENTRIES)?;
-    let mut previous = match first.checked_sub(1) {
-        None => Head::empty(chain).hash,
-        Some(before) => match hash_at(&table, chain, before)? {
-            Some(hash) => hash,
-            None => return Ok(Vec::new()),
-        },
-    };
-    let mut entries = Vec::new();
-    let mut bytes = 0;
-    for stored in table.range((chain, first)..=(chain, u64::MAX))?.take(most) {
-        let (key, stored) = stored?;
-        let (hash, event) = split(stored.value())?;
-        bytes += event.len();
-        if bytes > most_bytes && !entries.is_empty() {
-            break;
-        }
-        let event = String::from_utf8(event.to_vec()).map_err(|e| Fail::Record(e.to_string()))?;
-        entries.push(Entry { index: key.value().1, previous, hash, event });
-        previous = hash;
-    }
-    Ok(entries)
 }

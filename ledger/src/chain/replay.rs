@@ -6,13 +6,18 @@ use proto::{Lineage, Nonce};
 
 use crate::{
     JobRecord, JobState, ShardRecord,
-    tables::{branch_cursor::BranchCursor, branches_table::OpenedFrom},
+    tables::{self, branch_cursor::BranchCursor, branches_table::OpenedFrom},
 };
 
-use super::event::{BoundRow, Event};
+use super::{
+    Head,
+    archive::{ArchivedBindings, JobArchive},
+    event::{BoundRow, Event},
+    stamp,
+};
 
 /// The state that a job has after its events so far.
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 pub struct ReplayedJob {
     created: Option<Event>,
     state: Option<JobState>,
@@ -24,11 +29,16 @@ pub struct ReplayedJob {
     pub cursors: BTreeMap<u64, BranchCursor>,
     /// Digest of each checkpoint's record.
     pub checkpoints: BTreeMap<u64, [u8; 32]>,
+    /// Whether an archive stands for its bindings, which were removed.
+    pub is_archived: bool,
 }
 
 impl ReplayedJob {
-    /// Applies the next event. Error: it can't follow those before.
-    pub fn apply(&mut self, job: &str, event: Event) -> Result<(), &'static str> {
+    /// Applies the next event after `head`. Error: it can't follow those before.
+    pub fn apply(&mut self, job: &str, head: Head, event: Event) -> Result<(), &'static str> {
+        if let Event::Archived(archive) = &event {
+            return self.archive(job, head, archive);
+        }
         if self.created.is_none() != matches!(event, Event::Created { .. }) {
             return Err("a job is created once, and first");
         }
@@ -78,10 +88,74 @@ impl ReplayedJob {
             Event::CheckpointRemoved { id } => {
                 self.checkpoints.remove(&id);
             }
-            // The branch that it came with is an event of its own.
-            Event::Adopted { .. } => {}
+            // The branch that it came with is an event of its own, and an archive was taken above.
+            Event::Adopted { .. } | Event::Archived(_) => {}
         }
         Ok(())
+    }
+
+    /// Takes an archive in the place of the events before, which it must agree with where they are there.
+    fn archive(&mut self, job: &str, head: Head, archive: &JobArchive) -> Result<(), &'static str> {
+        if archive.job != job {
+            return Err("an archive of another job");
+        }
+        if (archive.entries, archive.head) != (head.entries, head.hash) {
+            return Err("an archive of other entries than those before");
+        }
+        let archived = Self::of_archive(archive)?;
+        if self.created.is_some() && *self != archived {
+            return Err("an archive that says something else than the entries before");
+        }
+        *self = Self { is_archived: true, ..archived };
+        Ok(())
+    }
+
+    /// Returns the state that the events before an archive ended in.
+    fn of_archive(archive: &JobArchive) -> Result<Self, &'static str> {
+        let without_beginning = "an archive without the job's beginning";
+        let fields = stamp::fields_of(archive.first.as_bytes()).map_err(|_| without_beginning)?;
+        let created: Event = tables::decode(&stamp::event_of(fields)).map_err(|_| without_beginning)?;
+        let Event::Created { nonce, .. } = &created else { return Err(without_beginning) };
+        let mut lineages = BTreeMap::from([(0, Lineage::of_job(*nonce))]);
+        let mut branches = BTreeMap::new();
+        for opened in &archive.branches {
+            let lineage = lineages.get(&opened.parent).ok_or("a branch without its parent")?;
+            let rewound = lineage.rewound(opened.from_row, opened.branch, opened.nonce);
+            if lineages.insert(opened.branch, rewound).is_some() {
+                return Err("a branch that is archived twice");
+            }
+            let from = OpenedFrom { parent: opened.parent, from_row: opened.from_row, nonce: opened.nonce };
+            branches.insert(opened.branch, from);
+        }
+        let mut checkpoints = BTreeMap::new();
+        for (id, sha256) in &archive.checkpoints {
+            let mut digest = [0; 32];
+            hex::decode_to_slice(sha256, &mut digest).map_err(|_| "a checkpoint without a digest")?;
+            checkpoints.insert(*id, digest);
+        }
+        if !archive.bound.iter().all(ArchivedBindings::is_consistent) {
+            return Err("an archive whose rows are not those that it counts");
+        }
+        let cursors = archive.bound.iter().map(|bound| {
+            let cursor = BranchCursor {
+                rows_bound: bound.rows_bound,
+                next_row: bound.next_row,
+                fingerprint: bound.fingerprint,
+            };
+            (bound.branch, cursor)
+        });
+        Ok(Self {
+            // Nothing else is archived.
+            state: Some(JobState::Destroyed),
+            lineages,
+            layout_epoch: archive.layout_epoch,
+            shards: archive.shards.iter().map(|shard| (shard.shard, shard.clone())).collect(),
+            branches,
+            cursors: cursors.collect(),
+            checkpoints,
+            is_archived: false,
+            created: Some(created),
+        })
     }
 
     fn put_shards(&mut self, shards: Vec<ShardRecord>) -> Result<(), &'static str> {

@@ -20,13 +20,19 @@ impl Principal {
     /// Returns the principal of this name. Characters that could end a line or a quotation become `?`, and a name is cut
     /// after 256 characters: whatever a principal is called, it is recorded.
     pub fn new(name: &str) -> Self {
-        let safe = |c: char| if c.is_ascii_alphanumeric() || " -_./:@+=".contains(c) { c } else { '?' };
+        let safe = |c: char| if c.is_ascii() && is_safe(c as u8) { c } else { '?' };
         let name: String = name.trim().chars().map(safe).take(MAX_NAME).collect();
         // Once more: the cut may end with a space.
         match name.trim() {
             "" => Self("unknown".into()),
             name => Self(name.into()),
         }
+    }
+
+    /// Returns whether [`Principal::new`] leaves the name as it is.
+    fn is_name(name: &str) -> bool {
+        let is_known = (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_safe);
+        is_known && !name.starts_with(' ') && !name.ends_with(' ')
     }
 
     /// Returns the principal of a process that has the ledger open itself: a command, a Python process, an MPI launch.
@@ -49,6 +55,11 @@ impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Returns whether a name may have the character: one that ends no line and no quotation.
+fn is_safe(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" -_./:@+=?".contains(&byte)
 }
 
 /// A source of the time, in milliseconds since 1970.
@@ -105,8 +116,18 @@ impl Stamp {
 
     /// Splits a stored entry's JSON into its stamp and the fields of its event, which a brace ends and none begins.
     pub(crate) fn split_stored(entry: &[u8]) -> Result<(Self, &[u8]), Fail> {
-        parse(entry).ok_or_else(|| Fail::Record("an entry says neither who made it nor when".to_owned()))
+        parse(entry).ok_or_else(without_stamp)
     }
+}
+
+/// Returns the fields of a stored entry's event as [`Stamp::split_stored`] does, for a replay: who made it and when changes
+/// nothing there.
+pub fn fields_of(entry: &[u8]) -> Result<&[u8], Fail> {
+    cut_stamp(entry).map(|(.., fields)| fields).ok_or_else(without_stamp)
+}
+
+fn without_stamp() -> Fail {
+    Fail::Record("an entry says neither who made it nor when".to_owned())
 }
 
 /// Returns the JSON of an event from its fields, as [`Stamp::split_stored`] returns them.
@@ -115,15 +136,20 @@ pub fn event_of(fields: &[u8]) -> Vec<u8> {
 }
 
 fn parse(entry: &[u8]) -> Option<(Stamp, &[u8])> {
-    let (at_ms, rest) = cut(entry.strip_prefix(b"{\"at_ms\":")?, b",\"by\":\"")?;
+    let (at_ms, by, fields) = cut_stamp(entry)?;
+    Some((Stamp { by: Principal(by.into()), at_ms }, fields))
+}
+
+/// Cuts an entry into its time, its author's name and the fields of its event.
+fn cut_stamp(entry: &[u8]) -> Option<(u64, &str, &[u8])> {
+    let (digits, rest) = cut(entry.strip_prefix(b"{\"at_ms\":")?, b",\"by\":\"")?;
     let (by, fields) = cut(rest, b"\",")?;
-    let at_text = std::str::from_utf8(at_ms).ok()?;
     let by = std::str::from_utf8(by).ok()?;
-    let principal = Principal::new(by);
-    let at_ms = at_text.parse::<u64>().ok()?;
     // Another spelling of the same stamp would be another hash.
-    let is_canonical = principal.as_str() == by && at_ms.to_string() == at_text;
-    is_canonical.then_some((Stamp { by: principal, at_ms }, fields))
+    let is_canonical =
+        digits.iter().all(u8::is_ascii_digit) && (digits.len() == 1 || !digits.starts_with(b"0"));
+    let at_ms = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (is_canonical && Principal::is_name(by)).then_some((at_ms, by, fields))
 }
 
 fn cut<'a>(text: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {

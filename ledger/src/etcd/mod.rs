@@ -6,7 +6,7 @@
 //! it can write nothing, whatever its clock says; the lease is for a quick change of hands only.
 //!
 //! ```text
-//! PREFIX/ledger            {"format": 6, "ledger": ID}
+//! PREFIX/ledger            {"format": 7, "ledger": ID}
 //! PREFIX/leader            {"address": URL}, under the leader's lease
 //! PREFIX/log/NUMBER        {"by": LEADER, "changes": [[TABLE, KEY, VALUE], …]}, never changed or removed
 //! PREFIX/part/NUMBER/BY/I  pieces of a record that is too large for one request

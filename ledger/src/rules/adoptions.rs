@@ -7,6 +7,8 @@ use crate::{
     JobRecord, Ledger, Result,
     chain::{
         self,
+        archive::{JobArchive, Opened},
+        entries::{Entries, archive_of},
         event::Event,
         stamp::{Stamp, event_of},
     },
@@ -50,7 +52,7 @@ struct Adoptions {
 /// Reads the adoptions from a job's chain, where the ledger was adopted.
 pub fn adoptions_in(
     identity: &impl ReadableTable<&'static str, [u8; 32]>,
-    entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
+    entries: &impl Entries,
     job: &JobId,
 ) -> Result<Vec<Adoption>, Fail> {
     // Chains are long, and most ledgers were never adopted.
@@ -60,10 +62,10 @@ pub fn adoptions_in(
     }
 }
 
-fn read_adoptions(
-    entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
-    job: &JobId,
-) -> Result<Adoptions, Fail> {
+fn read_adoptions(entries: &impl Entries, job: &JobId) -> Result<Adoptions, Fail> {
+    if let Some(archive) = archive_of(entries, job)? {
+        return Ok(Adoptions { whole: archived_adoptions(&archive), begun: Vec::new() });
+    }
     let Adoptions { whole: mut found, begun: mut opened } = Adoptions::default();
     for entry in entries.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
         let stored = entry?.1;
@@ -83,6 +85,33 @@ fn read_adoptions(
         }
     }
     Ok(Adoptions { whole: found, begun: opened })
+}
+
+/// Returns the adoptions that an archive has kept.
+fn archived_adoptions(archive: &JobArchive) -> Vec<Adoption> {
+    let mut found = Vec::new();
+    let mut opened = Vec::new();
+    let mut next = 0;
+    for opening in &archive.openings {
+        // Nothing comes between the branches of an adoption and the adoption itself.
+        if opening.entry != next {
+            opened.clear();
+        }
+        next = opening.entry + 1;
+        match opening.began {
+            Opened::Created => {}
+            Opened::BranchOpened { branch } => {
+                let of_branch = archive.branches.iter().filter(|archived| archived.branch == branch);
+                opened.extend(
+                    of_branch.map(|from| UnboundRows { branch: from.parent, from_row: from.from_row }),
+                );
+            }
+            Opened::Adopted { ledger } => {
+                found.push(Adoption { ledger, unbound: std::mem::take(&mut opened) });
+            }
+        }
+    }
+    found
 }
 
 /// Returns whether another copy of the ledger may have released rows of the job since this one was adopted.

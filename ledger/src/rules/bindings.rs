@@ -12,13 +12,14 @@ use redb::ReadableTable;
 use crate::{
     BindOutcome, BindingSummary, JobRecord, JobState, Ledger, LedgerError, Result, chain,
     chain::{
+        entries::archive_of,
         event::{BoundRow, Event},
         stamp::Principal,
     },
     error::Fail,
     store::{Outcome, recording::RecordingTransaction},
     tables::{
-        BINDINGS, CURSORS, JOBS,
+        BINDINGS, CURSORS, ENTRIES, JOBS,
         branch_cursor::{cursor_of, rows_bound},
         jobs_table,
     },
@@ -139,12 +140,25 @@ impl Ledger {
     }
 
     /// Returns the bound rows of the branch's own Z among `rows`, in order.
+    ///
+    /// # Errors
+    /// [`LedgerError::JobState`] for an archived job, whose bindings were removed.
     pub fn bindings(&self, job: &JobId, branch: u64, rows: Range<u64>) -> Result<Vec<(u64, Commitment)>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         self.store.read(|transaction| {
-            jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
+            let record = jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
+            if archive_of(&transaction.open_table(ENTRIES)?, job)?.is_some() {
+                let job = job.to_string();
+                let allowed = "a job that is not archived, whose bindings are there".to_owned();
+                return Err(LedgerError::JobState {
+                    job,
+                    state: format!("{} and archived", record.state),
+                    allowed,
+                }
+                .into());
+            }
             let table = transaction.open_table(BINDINGS)?;
             bound_rows(&table, job, branch, rows)
         })

@@ -7,17 +7,17 @@ use redb::ReadableTable;
 
 use crate::{
     JobRecord, JobState, Ledger, LedgerError, Result, ShardRecord, chain,
-    chain::event::Event,
+    chain::{entries::archive_of, event::Event},
     data_set::Recharge,
     error::Fail,
     store::Outcome,
     tables::{
-        self, BINDINGS, BRANCHES, CURSORS, JOBS, PLANS, SHARDS, branch_cursor::cursor_of,
+        self, BINDINGS, BRANCHES, CURSORS, ENTRIES, JOBS, PLANS, SHARDS, branch_cursor::cursor_of,
         branches_table::OpenedFrom, jobs_table, shards_table,
     },
 };
 
-use super::charges;
+use super::{bindings::Bindings, charges};
 
 /// A branch, and the rows of its Z that have been bound: all that may have been released.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,26 +155,43 @@ impl Ledger {
             let record = jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
             let branches = transaction.open_table(BRANCHES)?;
             let bindings = transaction.open_table(BINDINGS)?;
+            let archive = archive_of(&transaction.open_table(ENTRIES)?, job)?;
             let mut all = Vec::new();
             for branch in 0..=record.branch {
                 let opened = branches.get((job.as_str(), branch))?;
                 let opened = opened.map(|found| OpenedFrom::from_stored(found.value()));
                 let parent = opened.map(|opened| opened.parent);
                 let from_row = opened.map_or(0, |opened| opened.from_row);
-                let mut released: Vec<RowRange> = Vec::new();
-                let rows = (job.as_str(), branch, 0)..=(job.as_str(), branch, u64::MAX);
-                for bound in bindings.range(rows)? {
-                    let row = bound?.0.value().2;
-                    match released.last_mut() {
-                        Some(last) if last.end == row => last.end = row + 1,
-                        _ => released.push(RowRange { start: row, end: row + 1 }),
-                    }
-                }
+                let released = match &archive {
+                    Some(archive) => archive.released(branch),
+                    None => bound_ranges(&bindings, job, branch, |_, _| ())?,
+                };
                 all.push(BranchReleases { branch, parent, from_row, released });
             }
             Ok(all)
         })
     }
+}
+
+/// Returns the bound rows of a branch's own Z, as ranges that are in order and apart, and has `visit` see each with what it is
+/// bound to.
+pub fn bound_ranges(
+    bindings: &impl Bindings,
+    job: &JobId,
+    branch: u64,
+    mut visit: impl FnMut(u64, &[u8; 33]),
+) -> Result<Vec<RowRange>, Fail> {
+    let mut ranges: Vec<RowRange> = Vec::new();
+    for bound in bindings.range((job.as_str(), branch, 0)..=(job.as_str(), branch, u64::MAX))? {
+        let (key, stored) = bound?;
+        let row = key.value().2;
+        visit(row, &stored.value());
+        match ranges.last_mut() {
+            Some(last) if last.end == row => last.end = row + 1,
+            _ => ranges.push(RowRange { start: row, end: row + 1 }),
+        }
+    }
+    Ok(ranges)
 }
 
 /// Derives the lineage of a branch from the table of branches.
@@ -240,7 +257,7 @@ fn check_segments(record: &JobRecord, parent: &Lineage, rewound: &Lineage, most:
 
 /// Counts the rows bound in a part of one branch's Z, and returns whether all of them are bound to exact commitments.
 pub fn bound_in(
-    bindings: &impl ReadableTable<(&'static str, u64, u64), [u8; 33]>,
+    bindings: &impl Bindings,
     job: &JobId,
     branch: u64,
     rows: Range<u64>,

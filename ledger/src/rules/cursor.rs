@@ -179,7 +179,7 @@ impl Ledger {
             }
             let entries = transaction.open_table(ENTRIES)?;
             let known = match cursor.head.entries.checked_sub(1) {
-                Some(last) => chain::hash_at(&entries, job.as_str(), last)?,
+                Some(last) => chain::entries::hash_at(&entries, job.as_str(), last)?,
                 None => Some(Head::empty(job.as_str()).hash),
             };
             let branches = transaction.open_table(BRANCHES)?;

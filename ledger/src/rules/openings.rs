@@ -1,11 +1,17 @@
 //! Who created a job, opened its branches and adopted its ledger, and when: read from the job's chain.
 
-use proto::{JobId, Nonce};
+use proto::JobId;
 use serde::{Serialize, Serializer};
 
 use crate::{
     Ledger, Principal, Result, Stamp, chain,
-    chain::{event::Event, stamp::event_of},
+    chain::{
+        archive::{ArchivedOpening, JobArchive, Opened},
+        entries::{Entries, archive_of},
+        event::Event,
+        stamp::event_of,
+    },
+    error::Fail,
     tables::{ADOPTED_ID, ENTRIES, IDENTITY, JOBS, decode, jobs_table},
 };
 
@@ -22,24 +28,6 @@ pub struct Opening {
     pub at_ms: u64,
 }
 
-/// What an [`Opening`] began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum Opened {
-    /// The job.
-    Created,
-    /// A branch of the job.
-    BranchOpened {
-        /// The branch's number.
-        branch: u64,
-    },
-    /// The ledger under a new id.
-    Adopted {
-        /// The id.
-        ledger: Nonce,
-    },
-}
-
 /// The beginnings of the fields of the events that count, whose tag comes first.
 const KINDS: [&[u8]; 2] = [br#""event":"branch_opened""#, br#""event":"adopted""#];
 
@@ -54,24 +42,48 @@ impl Ledger {
             let was_adopted = transaction.open_table(IDENTITY)?.get(ADOPTED_ID)?.is_some();
             // Chains are long, and most jobs have neither branches nor adoptions.
             let last = if record.branch > 0 || was_adopted { u64::MAX } else { 0 };
-            let mut openings = Vec::new();
-            for entry in transaction.open_table(ENTRIES)?.range((job.as_str(), 0)..=(job.as_str(), last))? {
-                let (key, stored) = entry?;
-                let (Stamp { by, at_ms }, fields) = Stamp::split_stored(chain::split(stored.value())?.1)?;
-                if key.value().1 > 0 && !KINDS.iter().any(|kind| fields.starts_with(kind)) {
-                    continue;
+            let entries = transaction.open_table(ENTRIES)?;
+            match archive_of(&entries, job)? {
+                Some(archive) => archived_openings(&archive),
+                None => {
+                    Ok(openings_in(&entries, job, last)?.into_iter().map(|(_, opening)| opening).collect())
                 }
-                let of = match decode(&event_of(fields))? {
-                    Event::Created { .. } => Opened::Created,
-                    Event::BranchOpened { branch, .. } => Opened::BranchOpened { branch },
-                    Event::Adopted { ledger } => Opened::Adopted { ledger },
-                    _ => continue,
-                };
-                openings.push(Opening { of, by, at_ms });
             }
-            Ok(openings)
         })
     }
+}
+
+/// Reads the openings in a job's chain, up to the entry `last`, with the indices of their entries.
+pub fn openings_in(entries: &impl Entries, job: &JobId, last: u64) -> Result<Vec<(u64, Opening)>, Fail> {
+    let mut openings = Vec::new();
+    for entry in entries.range((job.as_str(), 0)..=(job.as_str(), last))? {
+        let (key, stored) = entry?;
+        let index = key.value().1;
+        let (Stamp { by, at_ms }, fields) = Stamp::split_stored(chain::split(stored.value())?.1)?;
+        if index > 0 && !KINDS.iter().any(|kind| fields.starts_with(kind)) {
+            continue;
+        }
+        let of = match decode(&event_of(fields))? {
+            Event::Created { .. } => Opened::Created,
+            Event::BranchOpened { branch, .. } => Opened::BranchOpened { branch },
+            Event::Adopted { ledger } => Opened::Adopted { ledger },
+            _ => continue,
+        };
+        openings.push((index, Opening { of, by, at_ms }));
+    }
+    Ok(openings)
+}
+
+/// Returns the openings that an archive has kept.
+fn archived_openings(archive: &JobArchive) -> Result<Vec<Opening>, Fail> {
+    let (Stamp { by, at_ms }, _) = Stamp::split_stored(archive.first.as_bytes())?;
+    let kept = |ArchivedOpening { by, at_ms, began, .. }: &ArchivedOpening| Opening {
+        of: *began,
+        by: Principal::new(by),
+        at_ms: *at_ms,
+    };
+    let created = Opening { of: Opened::Created, by, at_ms };
+    Ok(std::iter::once(created).chain(archive.openings.iter().map(kept)).collect())
 }
 
 fn as_text<S: Serializer>(by: &Principal, serializer: S) -> std::result::Result<S::Ok, S::Error> {

@@ -90,6 +90,15 @@ impl Store {
         Self { db, backend: Box::new(backend), path, height, observer, stopped: AtomicBool::new(false) }
     }
 
+    /// Moves the file's pages to its beginning, and cuts off what is free behind them.
+    pub fn compact(mut self) -> Result<(), LedgerError> {
+        let io = |reason: String| LedgerError::Io { path: self.path.clone(), reason };
+        match catch_unwind(AssertUnwindSafe(|| self.db.compact())) {
+            Ok(compacted) => compacted.map(|_| ()).map_err(|error| io(format!("compacting it: {error}"))),
+            Err(panic) => Err(io(format!("compacting it: the store panicked: {}", panic_text(&*panic)))),
+        }
+    }
+
     /// Returns the store's path, or what errors call it.
     pub fn path(&self) -> &Path {
         &self.path

@@ -126,6 +126,11 @@ pub fn create_tables(db: &Database, id: Nonce) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
+/// Gives the file's free space back, of a ledger that is checked first as [`open`] checks it.
+pub fn compact(path: &Path) -> Result<(), LedgerError> {
+    open(path)?.compact()
+}
+
 /// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger with the id
 /// `new`: where that stops half way, the store must be emptied again, as the draft of a file is.
 pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Store, LedgerError> {

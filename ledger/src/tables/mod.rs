@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::error::Fail;
 
 /// The version of the tables. It rises with every change that an older build can't read.
-pub const FORMAT: u64 = 6;
+pub const FORMAT: u64 = 7;
 
 /// Numbers of the ledger itself, by name.
 pub const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -25,7 +25,8 @@ pub const JOBS: TableDefinition<&str, &[u8]> = TableDefinition::new("jobs");
 pub const PLANS: TableDefinition<&str, &str> = TableDefinition::new("plans");
 /// Job, shard -> its record.
 pub const SHARDS: TableDefinition<(&str, u32), &[u8]> = TableDefinition::new("shards");
-/// Job, branch whose Z the row has, row -> commitment. Nothing is ever removed from here.
+/// Job, branch whose Z the row has, row -> commitment. Nothing is ever removed from here but all of a destroyed
+/// job's, once its chain has an archive of them.
 pub const BINDINGS: TableDefinition<(&str, u64, u64), [u8; 33]> = TableDefinition::new("commitments");
 /// Job, branch -> rows bound, last bound row + 1, fingerprint of all its bindings.
 pub const CURSORS: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("cursors");
@@ -39,7 +40,8 @@ pub const DATA_SETS: TableDefinition<&str, &[u8]> = TableDefinition::new("data_s
 pub const CHARGES: TableDefinition<&str, &[u8]> = TableDefinition::new("charges");
 /// Sweep -> its record, with the number of runs that was drawn.
 pub const SWEEPS: TableDefinition<&str, &[u8]> = TableDefinition::new("sweeps");
-/// Job or `data-set/` and a data set, index -> hash of the entry, then its event as JSON, behind who and when.
+/// Job or `data-set/` and a data set, index -> hash of the entry, then its event as JSON, behind who and when. An archived
+/// job's begin with its archive.
 pub const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("entries");
 /// Job or `data-set/` and a data set -> number of its entries, hash of the last.
 pub const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("heads");

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod against_model;
+mod altered_archives;
 mod altered_charges;
+mod archives;
+mod archives_and_replay;
 mod backup;
 mod binding;
 mod branches;

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod backup;
+mod compact;
 mod diff;
 mod log;
 mod since;
@@ -42,6 +43,15 @@ pub enum LedgerCommand {
     /// Restore one only where the original is lost for good: docs/operations.md, Disaster.
     #[command(after_help = "Example:\n  rustle ledger backup --data-dir rustle-data --out ledger-1.redb")]
     Backup(BackupArgs),
+    /// Archive destroyed jobs, and give the room that is free in a ledger's file back, while nothing has it open
+    ///
+    /// The entries and bindings of a destroyed job are removed for good; one entry of its chain stands for them, with what
+    /// its reports say, the hash of the last entry before, and a root of its bindings. The job stays destroyed, its name
+    /// stays in use, and its report says the same. Take an export before, where single bindings are to be shown later.
+    #[command(
+        after_help = "Example:\n  rustle ledger export --data-dir rustle-data --out chains.jsonl\n  rustle ledger compact --data-dir rustle-data"
+    )]
+    Compact(LedgerPlace),
     /// Print what a ledger's file has recorded, and who did it when; with --format json, one line for each entry
     ///
     /// Reads a ledger that nothing has open, or a copy, and writes nothing to it.
@@ -50,8 +60,9 @@ pub enum LedgerCommand {
     /// Check every entry of a ledger's file, or of an export, and print the heads; exit status 1 names the first wrong entry
     ///
     /// Hashes every chain anew, replays it and compares it with every table, as opening the ledger does. An export has no
-    /// tables. Reads a ledger that nothing has open, or a copy, and writes nothing to it. Whether entries are missing at a
-    /// chain's end shows by --head alone, with a head that was kept elsewhere.
+    /// tables. Of an archived job the archive is checked, and what came after it. Reads a ledger that nothing has open, or a
+    /// copy, and writes nothing to it. Whether entries are missing at a chain's end shows by --head alone, with a head that was
+    /// kept elsewhere.
     #[command(after_help = "Example:\n  rustle ledger verify --file ledger-1.redb --head trial=9f86…")]
     Verify(VerifyArgs),
     /// Write the entries of a ledger's file as JSON lines, each with its event as the text that was hashed
@@ -87,6 +98,7 @@ impl LedgerCommand {
             Self::Init(place) => init(&place)?.print(format)?,
             Self::Adopt(args) => adopt::run(&args)?.print(format)?,
             Self::Backup(args) => backup::run(&args, format)?,
+            Self::Compact(place) => compact::run(&place)?.print(format)?,
         }
         Ok(ExitCode::SUCCESS)
     }

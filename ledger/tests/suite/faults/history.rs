@@ -1,6 +1,6 @@
 //! A short history with a call of every kind, and what a ledger shows after each.
 
-use ledger::{Head, JobRecord, JobState, Ledger, Result, ShardRecord};
+use ledger::{BranchReleases, Head, JobRecord, JobState, Ledger, Result, ShardRecord};
 use proto::{
     CheckpointRecord, Commitment, WorkerId,
     model::{CheckpointPiece, OpenBranch},
@@ -36,6 +36,7 @@ pub(super) const HISTORY: &[Step] = &[
     Call(|ledger| own(ledger, &[(0, "w")])),
     Call(|ledger| ledger.set_job_state(&id("long"), JobState::Destroyed).map(drop)),
     Call(|ledger| bind(ledger, "j", 1, 5, &["F", "G"])),
+    Call(|ledger| ledger.archive_destroyed().map(drop)),
     Reopen,
 ];
 
@@ -84,16 +85,21 @@ struct OfJob {
     shards: Vec<ShardRecord>,
     checkpoints: Vec<CheckpointRecord>,
     head: Head,
-    /// For each branch.
+    /// For each branch; empty for an archived job.
     bindings: Vec<Vec<(u64, Commitment)>>,
+    released: Vec<BranchReleases>,
 }
 
 impl Picture {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let of_job = |record: JobRecord| {
             let job = &record.job;
-            let bindings = |branch| ledger.bindings(job, branch, 0..u64::MAX).unwrap();
+            let is_archived = ledger.is_archived(job).unwrap();
+            let bindings = |branch| {
+                if is_archived { Vec::new() } else { ledger.bindings(job, branch, 0..u64::MAX).unwrap() }
+            };
             OfJob {
+                released: ledger.released(job).unwrap(),
                 shards: ledger.shards(job).unwrap(),
                 checkpoints: ledger.checkpoints(job).unwrap(),
                 head: ledger.head(job).unwrap(),

@@ -29,7 +29,7 @@ enum Relation {
     /// B has all of A's entries, and more.
     APrefix,
     BPrefix,
-    /// The first entry that differs.
+    /// The first entry that differs, or the first that can be compared where one of them has archived all that the other has.
     Differs(u64),
 }
 
@@ -133,24 +133,51 @@ fn compare(a: &LedgerFile, b: &LedgerFile) -> anyhow::Result<Vec<Compared>> {
     names.into_iter().map(compare_chain).collect()
 }
 
-/// Returns the hashes of the chain's entries, computed anew: the stored ones may be what was altered, or was not.
-fn hashes(file: &LedgerFile, chain: &str) -> anyhow::Result<Vec<[u8; 32]>> {
-    let mut hashes = Vec::new();
-    file.entries(chain, 0, |entry| {
-        let before = Head { entries: entry.index, hash: entry.previous };
-        hashes.push(before.next(entry.event.as_bytes()).hash);
-        anyhow::Ok(true)
-    })?;
-    Ok(hashes)
+/// The hashes of a chain's entries that are known.
+struct Hashes {
+    /// The index of the first of them: later than 0 where the job is archived.
+    first: u64,
+    hashes: Vec<[u8; 32]>,
 }
 
-fn relation(a: &[[u8; 32]], b: &[[u8; 32]]) -> Relation {
+impl Hashes {
+    fn end(&self) -> u64 {
+        self.first + self.hashes.len() as u64
+    }
+
+    fn from(&self, index: u64) -> &[[u8; 32]] {
+        self.hashes.get((index - self.first) as usize..).unwrap_or_default()
+    }
+}
+
+/// Returns the hashes of the chain's entries, computed anew: the stored ones may be what was altered, or was not. Of the entries
+/// that an archive stands for, it has the hash of the last.
+fn hashes(file: &LedgerFile, chain: &str) -> anyhow::Result<Hashes> {
+    let mut known = Hashes { first: 0, hashes: Vec::new() };
+    file.entries(chain, 0, |entry| {
+        let before = Head { entries: entry.index, hash: entry.previous };
+        if known.hashes.is_empty() && entry.index > 0 {
+            known = Hashes { first: entry.index - 1, hashes: vec![entry.previous] };
+        }
+        known.hashes.push(before.next(entry.event.as_bytes()).hash);
+        anyhow::Ok(true)
+    })?;
+    Ok(known)
+}
+
+fn relation(a: &Hashes, b: &Hashes) -> Relation {
+    let start = a.first.max(b.first);
+    // One of them has archived all that the other has: whether they are the same is not known.
+    let is_apart = start > 0 && (a.end() <= start || b.end() <= start);
+    let a = a.from(start);
+    let b = b.from(start);
     let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     match (common == a.len(), common == b.len()) {
+        _ if is_apart => Relation::Differs(start),
         (true, true) => Relation::Same,
         (true, false) => Relation::APrefix,
         (false, true) => Relation::BPrefix,
-        (false, false) => Relation::Differs(common as u64),
+        (false, false) => Relation::Differs(start + common as u64),
     }
 }
 
@@ -160,12 +187,21 @@ mod tests {
 
     #[test]
     fn chains_are_equal_or_one_is_the_others_beginning_or_they_part() {
-        let hash = |byte: u8| [byte; 32];
-        let one = [hash(1), hash(2), hash(3)];
-        assert_eq!(relation(&one, &one), Relation::Same);
-        assert_eq!(relation(&one[..2], &one), Relation::APrefix);
-        assert_eq!(relation(&one, &[]), Relation::BPrefix);
-        assert_eq!(relation(&one, &[hash(1), hash(9)]), Relation::Differs(1));
+        let from = |first: u64, bytes: &[u8]| Hashes {
+            first,
+            hashes: bytes.iter().map(|byte| [*byte; 32]).collect(),
+        };
+        let one = from(0, &[1, 2, 3]);
+        assert_eq!(relation(&one, &from(0, &[1, 2, 3])), Relation::Same);
+        assert_eq!(relation(&from(0, &[1, 2]), &one), Relation::APrefix);
+        assert_eq!(relation(&one, &from(0, &[])), Relation::BPrefix);
+        assert_eq!(relation(&one, &from(0, &[1, 9])), Relation::Differs(1));
+        // Archives know the hash of the last entry that they stand for.
+        assert_eq!(relation(&one, &from(2, &[3, 4])), Relation::APrefix);
+        assert_eq!(relation(&from(2, &[3, 4]), &from(2, &[3, 4])), Relation::Same);
+        assert_eq!(relation(&one, &from(2, &[9, 4])), Relation::Differs(2));
+        // What the archive has of entry 3 says nothing about entries 0 to 2.
+        assert_eq!(relation(&one, &from(3, &[4, 5])), Relation::Differs(3));
     }
 
     #[test]

@@ -62,6 +62,8 @@ struct Checked {
     heads: BTreeMap<String, Head>,
     /// Of the hashes that chains must contain those that none has.
     missing: Vec<KnownHead>,
+    /// Of archived jobs the number of entries before the archive.
+    archived: BTreeMap<String, u64>,
     /// Of chains that begin after their first entry where they do.
     begun_late: BTreeMap<String, u64>,
     gaps: Vec<ChainGap>,
@@ -69,13 +71,16 @@ struct Checked {
 
 impl Checked {
     fn fault(&self) -> Option<Fault> {
-        let missing = |head: &KnownHead| Fault {
-            entry: None,
-            reason: format!(
-                "the chain of {} has no entry of the hash {}",
-                head.chain,
-                hex::encode(head.hash)
-            ),
+        let missing = |KnownHead { chain, hash }: &KnownHead| {
+            let reason = format!("the chain of {chain} has no entry of the hash {}", hex::encode(hash));
+            let reason = match self.archived.get(chain) {
+                None => reason,
+                Some(entries) => format!(
+                    "{reason} any more: entries 0 to {} are archived, and only the hash of the last of them is known",
+                    entries - 1
+                ),
+            };
+            Fault { entry: None, reason }
         };
         self.fault.clone().or_else(|| self.missing.first().map(missing))
     }
@@ -131,17 +136,25 @@ fn of_file(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
             }
         }
     }
-    let heads = file.chains()?.into_iter().map(|chain| (chain.name, chain.head)).collect();
-    Ok(Checked { fault, heads, missing, begun_late: BTreeMap::new(), gaps: Vec::new() })
+    let chains = file.chains()?;
+    let archived = chains.iter().filter(|chain| chain.archived > 0);
+    let archived = archived.map(|chain| (chain.name.clone(), chain.archived)).collect();
+    let heads = chains.into_iter().map(|chain| (chain.name, chain.head)).collect();
+    Ok(Checked { fault, heads, missing, archived, begun_late: BTreeMap::new(), gaps: Vec::new() })
 }
 
 fn contains(file: &LedgerFile, head: &KnownHead) -> anyhow::Result<bool> {
     let mut is_found = false;
     file.entries(&head.chain, 0, |entry| {
-        is_found |= entry.hash == head.hash;
+        is_found |= has_hash(head, entry.index, entry.previous, entry.hash);
         anyhow::Ok(!is_found)
     })?;
     Ok(is_found)
+}
+
+/// Returns whether an entry or, of an archive, the one before it, which is not there any more, has the hash.
+fn has_hash(known: &KnownHead, index: u64, previous: [u8; 32], hash: [u8; 32]) -> bool {
+    known.hash == hash || (index > 0 && known.hash == previous)
 }
 
 fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Result<Checked> {
@@ -149,6 +162,7 @@ fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Resu
     let lines = BufReader::new(File::open(path).with_context(shown)?);
     let mut check = if is_partial { ChainCheck::of_partial_chains() } else { ChainCheck::default() };
     let mut missing = known.to_vec();
+    let mut archived = BTreeMap::new();
     let mut fault = None;
     for (number, line) in (1..).zip(lines.lines()) {
         let line = match line {
@@ -170,8 +184,20 @@ fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Resu
             fault = Some(Fault { entry: at, reason: format!("line {number}: {reason}") });
             break;
         }
-        missing.retain(|head| head.chain != entry.chain || head.hash != entry.hash);
+        missing.retain(|head| {
+            head.chain != entry.chain || !has_hash(head, entry.index, entry.previous, entry.hash)
+        });
+        if entry.index > 0 && entry.kind == "archived" {
+            archived.insert(entry.chain.clone(), entry.index);
+        }
     }
     let begun_late = check.begun_late().clone();
-    Ok(Checked { fault, heads: check.heads().clone(), missing, begun_late, gaps: check.gaps().to_vec() })
+    Ok(Checked {
+        fault,
+        heads: check.heads().clone(),
+        missing,
+        archived,
+        begun_late,
+        gaps: check.gaps().to_vec(),
+    })
 }
