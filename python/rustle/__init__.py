@@ -16,6 +16,7 @@ from ._commitment import Commitment
 from ._connect import connect
 from ._data_set import DataSet
 from ._native import Plan
+from ._noise_schedule import scale_noise
 from ._owners import Owners
 from ._planning import calibrate, epsilon, event, plan, report, suggest
 from ._rounds import Rounds
@@ -52,6 +53,7 @@ __all__ = [
     "plan",
     "report",
     "sampling",
+    "scale_noise",
     "schemes",
     "suggest",
 ]

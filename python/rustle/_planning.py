@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import fields
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from . import _native, errors
 from ._deprecated import warn_renamed
@@ -177,11 +177,13 @@ def statement(
     batches: Any,
     format: str | None,
     unit: str,
+    noted: Callable[[str, str], str] = lambda text, _: text,
 ) -> str:
     ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
     format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
     deltas = [delta] if isinstance(delta, (int, float)) else list(delta)
-    text = Statement(_native.statement(plan, job, deltas, (neighbouring, unit), sampling_arguments(batches), format))
+    made = _native.statement(plan, job, deltas, (neighbouring, unit), sampling_arguments(batches), format)
+    text = Statement(noted(made, format))
     text.format = format
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:

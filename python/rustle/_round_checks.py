@@ -17,6 +17,8 @@ def _nothing() -> None:
 class RoundChecks:
     """The half of a session that knows which batch each step is of."""
 
+    clip_norm_at: Callable[[int], float]
+
     def __init__(self) -> None:
         self._rounds: Any = None
         self._resumed_batches: bytes | None = None
@@ -48,7 +50,7 @@ class RoundChecks:
             return
         records = self._rounds.records(int(step))
         if sum is not None:
-            check_norm(float(np.linalg.norm(sum)), divide_by, records, self._rounds.clip_norm)
+            check_norm(float(np.linalg.norm(sum)), divide_by, records, self.clip_norm_at(int(step)))
 
     def _resumed(self, saved: bytes | None) -> None:
         """Notes the digest of the batches of the cursor that the session is at now."""

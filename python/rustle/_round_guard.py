@@ -21,7 +21,7 @@ class RoundGuard:
     ranks: int
 
     def __init__(self, session: Session):
-        self.session, self.clip_norm = session, session.plan.clip_norm
+        self.session = session
         self._round: int | None = None
         self._records, self._here = 0, 0
         #: Called with the round before it is handed out again, as after a loop that was left early.
@@ -40,7 +40,7 @@ class RoundGuard:
 
         Args:
             round: The round.
-            records: How many records the batch has over all ranks.
+            records: How many records, or users, the batch has over all ranks: the most contributions of its sum.
             here: How many of them this rank has.
 
         Raises:

@@ -23,6 +23,9 @@ class Rounds(RoundGuard):
     Iteration begins at the session's next step whenever it is begun, also after a resume and after a loop that was
     left early.
 
+    Of batches whose unit is a user, a step's sum holds one contribution for each user: the gradients of all of a user's
+    records (``batches.owners(round)``) together, clipped as one. Sums larger than that many contributions are refused.
+
     Args:
         batches: The batches that the account assumes; they must keep the plan's participation.
         session: The session of the job.
@@ -63,6 +66,10 @@ class Rounds(RoundGuard):
             unit = batches.event["unit"]
             text = f"the {unit} may have several sampled records in a batch; allowed: rustle.user_level.Training"
             raise errors.make("batches", text)
+        self._of_users = batches.event["unit"] == "user"
+        if self._of_users and ranks > 1:
+            text = f"ranks is {ranks} and the unit a user, whose records two ranks would clip apart; allowed: 1"
+            raise errors.make("batches", text)
         self.sampling = _assumptions.sampling_of(session.plan, batches)
         self.batches, self.digest = batches, bytes.fromhex(batches.digest)
         self.rank, self.ranks, self.steps_per_epoch = rank, ranks, steps_per_epoch
@@ -71,7 +78,11 @@ class Rounds(RoundGuard):
     def __iter__(self) -> Iterator[np.ndarray]:
         for round, ids in self.drawn():
             here = self.share(ids)
-            self.deliver(round, len(ids), len(here))
+            if self._of_users:
+                users = len(np.unique(self.batches.owners(round)))
+                self.deliver(round, users, users)
+            else:
+                self.deliver(round, len(ids), len(here))
             yield here
 
     def __len__(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _native, errors
 from ._buffers import flat
+from ._clip_schedule import ClipNorms
 from ._commitment import Commitment
 from ._deprecated import warn_renamed
 from ._round_checks import RoundChecks
@@ -19,7 +20,7 @@ from ._tagged_cursor import check_same, parted, tagged
 Range = tuple[int, int] | slice | None
 
 
-class Session(RoundChecks):
+class Session(RoundChecks, ClipNorms):
     """A training job's access to its noise, opened by :func:`rustle.connect`.
 
     One trainer uses a session, one call at a time. Steps are counted from 0 to ``iterations`` − 1, coordinates from 0
@@ -35,7 +36,8 @@ class Session(RoundChecks):
     """
 
     def __init__(self, native: _native.Session):
-        super().__init__()
+        RoundChecks.__init__(self)
+        ClipNorms.__init__(self)
         self._native = native
         self._owner: object | None = None
         self._on_grid = _native.is_on_grid(native)
@@ -68,6 +70,7 @@ class Session(RoundChecks):
             _native.fetch_integers(self._native, _step(step), values, start, bound)
         else:
             self._native.fetch_into(_step(step), values, start, bound)
+            self._scale_in_place(_step(step), values)
         return buffer
 
     def privatize_(
@@ -111,11 +114,12 @@ class Session(RoundChecks):
         self._check_round(step, values, divide_by)
         check_finite(values)
         if commitment == "declared":
-            self._native.add_into(step, [(start, values)], whole, None, divide_by)
+            self._native.add_into(step, [(start, values)], whole, None, divide_by / self._scale(step))
             return buffer
         own = self.exact(step, values, start=start, divide_by=divide_by)
         bound = _bound(commitment, own)
-        self._native.add_into(step, [(start, values)], whole, bound.data, divide_by, own.data[1:])
+        scaled = divide_by / self._scale(step)
+        self._native.add_into(step, [(start, values)], whole, bound.data, scaled, own.data[1:])
         return buffer
 
     def release_(
@@ -172,7 +176,8 @@ class Session(RoundChecks):
             divide_by: The number that sums and noise are divided by.
         """
         pieces = [np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in sums]
-        return Commitment.of_digest(_native.digest(self._native, _step(step), pieces, start, divide_by))
+        scaled = divide_by / self._scale(_step(step))
+        return Commitment.of_digest(_native.digest(self._native, _step(step), pieces, start, scaled))
 
     def prefetch(self, rows: int) -> None:
         """Keeps ``rows`` rows produced ahead in this process.
@@ -334,7 +339,7 @@ class Session(RoundChecks):
         self.settle()
         self.check(neighbouring)
         unit = self.unit if unit is None else unit
-        return statement(None, self._native.report(), path, delta, neighbouring, batches, format, unit)
+        return statement(None, self._native.report(), path, delta, neighbouring, batches, format, unit, self._noted)
 
     # Life.
 
@@ -426,6 +431,9 @@ class Session(RoundChecks):
         if self._owner is owner:
             self._owner = None
 
+    def _is_used(self) -> bool:
+        return self._owner is not None
+
     def add_to(
         self,
         pieces: list[tuple[int, Any]],
@@ -440,7 +448,7 @@ class Session(RoundChecks):
         none; after an interrupt :attr:`next_step` states which.
         """
         self._check_round(step)
-        self._native.add_into(step, pieces, range, commitment.data, divide_by)
+        self._native.add_into(step, pieces, range, commitment.data, divide_by / self._scale(step))
 
     def used(self, step: int, ranges: list[tuple[int, int]]) -> None:
         """Records that the noise of these ranges, which came by :meth:`fetch_into`, goes to one sum and to no other."""

@@ -135,6 +135,8 @@ class _Trainer:
             raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
         self.session, self.commitment, self.divide_by = session, commitment, divide_by
         self.records, self._plan = records, session.plan
+        if jax.process_count() > 1:
+            session.refuse_clip_schedule("several processes")
         session.claim(self)
         try:
             agree(session)
@@ -229,7 +231,7 @@ class _Trainer:
         if not math.isfinite(norm):
             raise errors.make("invalid_argument", _NOT_FINITE)
         if records is not None:
-            check_norm(norm, self.divide_by, records, self._plan.clip_norm)
+            check_norm(norm, self.divide_by, records, self.session.clip_norm_at(step))
 
     def skip(self, noise_state: Any) -> jax.Array:
         step = int(noise_state)

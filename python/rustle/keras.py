@@ -78,7 +78,7 @@ def fit(
     session = rounds.session
     x, y = np.asarray(x), np.asarray(y)
     _check(model, rounds, len(x), len(y), divide_by, microbatch)
-    clipped = ClippedSum(model, session.plan.clip_norm, microbatch)
+    clipped = ClippedSum(model, session.clip_norm, microbatch)
     placed = Layout.of(layout(model), session)
     metrics = Metrics(session, delta=delta)
     session.claim(model)
@@ -107,6 +107,7 @@ def _train(
         losses: list[np.ndarray] = []
         for at, ids in enumerate(rounds):
             calls.on_train_batch_begin(at)
+            clipped.clip_norm = session.clip_norm
             sums, found = clipped(x[ids], y[ids])
             _apply(model, session, placed, sums, divide_by)
             losses.append(found)
@@ -135,7 +136,7 @@ class ClippedSum:
     """The sum of examples' gradients, each clipped to a norm, by the model's backend."""
 
     def __init__(self, model: Any, clip_norm: float, microbatch: int):
-        self._model, self._clip_norm, self._microbatch = model, clip_norm, microbatch
+        self._model, self.clip_norm, self._microbatch = model, clip_norm, microbatch
         loss = keras.losses.get(model.loss)
         # As Keras does: a function by itself would take labels of another rank than what is predicted.
         self._loss = loss if isinstance(loss, keras.losses.Loss) else _LOSS_OF_A_FUNCTION(loss)
@@ -152,7 +153,7 @@ class ClippedSum:
             # One size for all: a backend that compiles does so once.
             examples = [_padded(values[part], self._microbatch) for values in (x, y)]
             gradients, found = self._each(self._trained(), self._states(), *examples)
-            for sum, value in zip(sums, _clipped([g[:count] for g in gradients], self._clip_norm), strict=True):
+            for sum, value in zip(sums, _clipped([g[:count] for g in gradients], self.clip_norm), strict=True):
                 sum += value
             losses.append(np.asarray(found[:count], np.float64))
         return sums, np.concatenate(losses)

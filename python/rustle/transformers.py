@@ -127,7 +127,7 @@ class Trainer(transformers.Trainer):
         def loss(call: Any, *values: torch.Tensor) -> torch.Tensor:
             return self.compute_loss(call, dict(zip(tensors, values, strict=True)))
 
-        clip_norm = self._rounds.session.plan.clip_norm
+        clip_norm = self._rounds.session.clip_norm
         found = clipped_sum(
             model,
             loss,

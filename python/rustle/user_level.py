@@ -135,7 +135,7 @@ class Training:
         them, called for at most ``chunk`` records, and in ULS for one user, at a time.
         """
         ids = self.batches[round]
-        total = np.zeros(self.session.dimension)
+        total, clip_norm = np.zeros(self.session.dimension), self.session.clip_norm_at(round)
         for part in self._parts(round, len(ids), chunk):
             rows = np.asarray(gradients(ids[part]) if callable(gradients) else gradients[part], np.float64)
             if rows.shape != (len(part), self.session.dimension) or (
@@ -148,10 +148,10 @@ class Training:
                 raise errors.make("layout", text)
             if self.example_level:
                 for row in rows:
-                    total += clip(row, self.plan.clip_norm)
+                    total += clip(row, clip_norm)
             else:
                 whole = rows.mean(0) if self.combine == "mean" else rows.sum(0)
-                total += clip(whole, self.plan.clip_norm)
+                total += clip(whole, clip_norm)
         return total
 
     def noisy_mean(self, round: int, gradients: Gradients, chunk: int = 64) -> np.ndarray:

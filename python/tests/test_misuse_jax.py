@@ -104,6 +104,16 @@ def test_misuse_is_refused_before_a_row_is_used(tmp_path, misuse, match, used, j
     assert t.session.closed
 
 
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_divisor_that_sums_were_not_divided_by_is_refused(tmp_path, jitted):
+    t = JaxTraining(tmp_path / "run", jitted=jitted, divide_by=1e3)
+    with pytest.raises(Exception, match="divide_by"):
+        t.step(next(iter(t.rounds)))
+        t.session.cursor()
+    assert t.session._native.next_step == 0
+    t.session.close()
+
+
 def as_planned(t):
     for ids in t.rounds:
         t.step(ids)

@@ -28,15 +28,20 @@ TRAININGS = {
     "jax_logistic": (("jax_privacy",), 16),
     "keras_digits": (("keras", "sklearn"), 8),
     "lightning_digits": (("lightning", "sklearn"), 16),
+    "nvflare_digits": (("nvflare", "sklearn"), 3),
+    "ray_train_digits": (("ray", "sklearn"), 16),
     "vit": (("transformers", "accelerate", "sklearn"), 8),
 }
-QUIET = {"HF_HUB_OFFLINE": "1", "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+# Words of a command line: NVFlare starts its clients' script by its name.
+WORDS = {"nvflare_digits": ("--train_script", str(FOLDER / "clients" / "digits_client.py"))}
+QUIET = {"HF_HUB_OFFLINE": "1", "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1"}
 
 
 def ran(program, folder):
     folder.mkdir()
     environment = {**os.environ, **QUIET, "KERAS_BACKEND": "torch"}
-    done = subprocess.run([sys.executable, program], cwd=folder, capture_output=True, text=True, env=environment)
+    command = [sys.executable, program, *WORDS.get(program.stem, ())]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Unchecked" not in done.stderr, done.stderr
 

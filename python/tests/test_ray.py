@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -133,3 +134,42 @@ def test_what_cannot_begin_says_why(local, tmp_path, plan):
     with pytest.raises(errors.NotFound, match="RUSTLE_BIN"):
         rustle.ray.start(tmp_path / "run", program="/nowhere/rustle")
     assert not (tmp_path / "run" / "job.key").exists()
+
+
+LOST_NODE = """
+import os, signal, sys
+import numpy as np, ray, rustle.ray
+from ray.cluster_utils import Cluster
+sys.path.insert(0, sys.argv[1])
+from test_ray import Path, STEPS, DIMENSION, oracle
+folder, small = Path(sys.argv[2]), {"num_cpus": 1, "object_store_memory": 80 << 20}
+nodes = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
+first = nodes.add_node(**small, resources={"rows": 1})
+ray.init(address=nodes.address, log_to_driver=False)
+with rustle.ray.start(folder, workers=1, cpus_per_worker=0.5, worker_options={"resources": {"rows": 0.5}}) as cluster:
+    expected = oracle(folder, cluster.access.address)
+    process = ray.get(cluster.workers[0].ready.remote())
+    with cluster.connect(timeout=300) as session:
+        for step in range(STEPS):
+            if step == 4:
+                nodes.add_node(**small, resources={"rows": 1})
+                # By SIGKILL, as a machine is lost: its raylet, and the process that makes rows.
+                nodes.remove_node(first, allow_graceful=False)
+                os.kill(process, signal.SIGKILL)
+            row = session.fetch_into(step, np.empty(DIMENSION, np.float32))
+            assert np.array_equal(row, expected[step]), step
+        assert session.next_step == STEPS and session.branch == 0
+    # The node that is left with what the worker needs is the other one.
+    assert ray.get(cluster.workers[0].ready.remote()) != process
+    assert sum(node["Alive"] and "rows" in node["Resources"] for node in ray.nodes()) == 1
+"""
+
+
+def test_a_worker_of_a_lost_node_is_started_on_another_and_rows_are_the_same_bits(tmp_path, plan):
+    if not BINARY.exists():
+        pytest.skip(f"no program {BINARY}; set RUSTLE_BIN")
+    plan.save(tmp_path / "run" / "plan.toml")
+    settings = {"RUSTLE_BIN": str(BINARY), "RAY_USAGE_STATS_ENABLED": "0"}
+    command = [sys.executable, "-c", LOST_NODE, str(Path(__file__).parent), str(tmp_path / "run")]
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from misuse import OTHER_SEED, RECORDS, SIZE, STEPS, batches, folder, planned
+from misuse import OTHER_SEED, RECORDS, SEED, SIZE, STEPS, batches, folder, planned
 
 import rustle
 from rustle import errors, schemes
@@ -241,3 +241,25 @@ def test_a_branch_that_opens_is_said(session):
     session.privatize_(np.zeros(DIMENSION, np.float32), 0)
     with pytest.warns(errors.BranchOpened, match="branch 1"):
         assert session.resume(cursor)
+
+
+def of_users(scheme=schemes.fixed_order(4)):
+    """Twelve users of four records, three users in each batch, with two of their records."""
+    return rustle.Batches(schemes.uls(2, scheme), [4] * 12, STEPS, SEED)
+
+
+def test_a_sum_of_users_has_one_contribution_of_each(session):
+    rounds = rustle.Rounds(of_users(), session)
+    for round, ids in enumerate(rounds):
+        users = np.unique(of_users().owners(round))
+        assert (len(users), len(ids)) == (3, 6)
+        if round == 2:
+            with pytest.raises(errors.SumTooLarge, match="3 contributions"):
+                step(session, ids)
+        step(session, users)
+    assert session.next_step == STEPS
+
+
+def test_ranks_do_not_share_the_records_of_a_user(session):
+    with pytest.raises(errors.InvalidArgument, match="clip apart"):
+        rustle.Rounds(of_users(), session, ranks=2)

@@ -69,6 +69,7 @@ class AdaptiveServer(Server):
         if not (clip_learning_rate > 0 and math.isfinite(clip_learning_rate)):
             text = f"clip_learning_rate is {clip_learning_rate}; allowed: finite and above zero"
             raise errors.make("invalid_argument", text)
+        session.refuse_clip_schedule("a clip norm that adapts by itself")
         self.bit_noise = clients_per_round / 20 if bit_noise is None else bit_noise
         #: z_Δ: the noise of updates in units of the clip norm.
         self.update_noise_multiplier = adaptive_noise_multiplier(plan.noise_multiplier, self.bit_noise)

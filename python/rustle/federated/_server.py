@@ -100,8 +100,8 @@ class Server:
 
     @property
     def clip_norm(self) -> float:
-        """ζ, which each client's update is clipped to."""
-        return self.plan.clip_norm
+        """ζ, which each client's update is clipped to; under a schedule of the session that of this round."""
+        return self.session.clip_norm
 
     def step(self, updates: Iterable[Arrays]) -> None:
         """One round of these clients' updates y − y⁽⁰⁾, each clipped here. Taken one after the other."""
@@ -113,8 +113,10 @@ class Server:
     def apply(self, total: Arrays, *, divided_by: float = 1.0) -> None:
         """One round of a **sum** of updates that are clipped already.
 
-        ``divided_by``: what the sum was divided by; the number of clients where ``total`` is their mean.
+        ``divided_by``: what the sum was divided by; the number of clients where ``total`` is their mean. Refused under a schedule
+        of clip norms, of which clients know nothing here.
         """
+        self.session.refuse_clip_schedule("sums of updates that are clipped elsewhere")
         if not (divided_by > 0 and np.isfinite(divided_by)):
             raise errors.make(
                 "invalid_argument", f"divided_by is {divided_by}; allowed: finite and above zero"

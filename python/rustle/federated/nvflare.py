@@ -9,7 +9,8 @@
     )
 
 Clients send their models' changes, as ``TransferType.DIFF`` has them do. Each one is clipped to the plan's clip norm and all
-count the same, whatever number of steps or examples they name. Metrics that clients send are in no ε: they are left out.
+count the same, whatever number of steps or examples they name. Metrics that clients send are in no ε: they are left out. The package must
+be installed where the server runs: no job brings it along.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from nvflare.apis.event_type import EventType
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
+from nvflare.job_config import fed_job_config
 
 from .. import errors
 from .._connect import connect
@@ -30,6 +32,10 @@ from ._server import Server, Sgd
 __all__ = ["Aggregator"]
 
 _LOG = logging.getLogger(__name__)
+
+# NVFlare copies the sources of a job's components, and of all that they import, into the job, and loads those copies: without
+# the package's native module. The packages that this list names are left out; it is of that module alone, others have theirs.
+fed_job_config.FL_PACKAGES = [*fed_job_config.FL_PACKAGES, "rustle"]
 
 
 class Aggregator(ModelAggregator):

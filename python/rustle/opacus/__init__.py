@@ -37,7 +37,7 @@ from ..torch import Attachment, Noise, layout
 from ..torch._loader import like
 from ..torch._order import Passes
 from ._accountant import Accountant
-from ._checks import check_arguments, check_batches, check_grid, rank_of, ranks_of
+from ._checks import check_arguments, check_batches, check_clip_schedule, check_grid, rank_of, ranks_of
 from ._optimizer import is_within_batch, noised_optimizer
 
 __all__ = ["Accountant", "PrivacyEngine"]
@@ -132,6 +132,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
         session = _session(noise, plan, dimension)
         check_grid(session, kwargs)
+        check_clip_schedule(session, kwargs)
         plan = session.plan if not isinstance(plan, Plan) else plan
         if plan.digest != session.plan.digest:
             raise errors.make(

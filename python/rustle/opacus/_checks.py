@@ -68,6 +68,12 @@ def check_grid(session: Session, others: dict[str, Any]) -> None:
         raise errors.make("invalid_argument", text)
 
 
+def check_clip_schedule(session: Session, others: dict[str, Any]) -> None:
+    """Refuses ghost clipping under a schedule of clip norms, which clips in the backward pass."""
+    if str(others.get("grad_sample_mode", "hooks")).startswith("ghost"):
+        session.refuse_clip_schedule("ghost clipping")
+
+
 def check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:
     batches.check_length(len(loader.dataset))
     if ranks > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import errors
@@ -15,6 +16,8 @@ class StepCheck:
         self._noise = noise
         plan = noise.session.plan
         self._planned = {"max_grad_norm": plan.clip_norm, "noise_multiplier": plan.noise_multiplier}
+        # Whether the norm of each step is that of the session's schedule, which this object sets.
+        self._is_scheduled = noise.session.has_clip_schedule
         self._module: Any = None
         self._loader: Any = None
         # Records of backward passes: those that no step took up yet, and those of the logical batch so far.
@@ -36,6 +39,8 @@ class StepCheck:
     def before(self, optimizer: Any) -> None:
         """Checks a physical step before the optimizer changes anything."""
         self._check_settings(optimizer)
+        if self._is_scheduled:
+            optimizer.max_grad_norm = self._planned["max_grad_norm"] = self._noise.session.clip_norm
         is_deferred = optimizer._check_skip_next_step(pop_next=False)
         samples = [p.grad_sample for p in optimizer.params if getattr(p, "grad_sample", None) is not None]
         if samples:
@@ -57,10 +62,14 @@ class StepCheck:
         for name, planned in self._planned.items():
             for owner in (optimizer, self._module):
                 value = getattr(owner, name, planned)
+                if self._is_scheduled and name == "max_grad_norm" and _is_same(value, self._noise.session.clip_norm):
+                    # A scheduler of Opacus that follows the session's schedule.
+                    continue
                 if value != planned:
                     text = (
                         f"{name} of the {type(owner).__name__} is {value} now; allowed: {planned}, the plan's, in every step. "
-                        "Schedulers of the clip norm or of the noise have no place beside a plan"
+                        "A schedule is part of the run: session.schedule_clip_norms(…) for clip norms, "
+                        "rustle.scale_noise(plan, …) for noise"
                     )
                     raise errors.make("invalid_argument", text)
 
@@ -92,3 +101,7 @@ class StepCheck:
                 "engine.attachment.skip() leaves a whole batch out, with its row"
             )
             raise errors.make("step", text)
+
+
+def _is_same(value: Any, norm: float) -> bool:
+    return isinstance(value, (int, float)) and math.isclose(value, norm, rel_tol=1e-9)

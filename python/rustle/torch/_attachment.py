@@ -42,7 +42,7 @@ class Attachment:
         self._paused, self._warned = False, False
         self._gradients = GradientWatch(noise.parameters) if watch_gradients else None
         self._movement = MovementWatch(noise.parameters)
-        self._means = MeanWatch(noise.clip_norm, self.divide_by)
+        self._means = MeanWatch(self.divide_by)
         self._handles = [
             optimizer.register_state_dict_post_hook(self._save),
             optimizer.register_load_state_dict_pre_hook(self._load),
@@ -92,7 +92,7 @@ class Attachment:
             self._gradients.check()
             rounds = self.noise.session.rounds
             records = rounds.records_here(self.noise.step) if rounds is not None else None
-            self._gradients.check_made(records, self.noise.clip_norm, self.divide_by)
+            self._gradients.check_made(records, self.noise.session.clip_norm_at(self.noise.step), self.divide_by)
         if getattr(optimizer, "grad_scale", None) is not None:
             raise errors.make(
                 "invalid_argument", "gradients are scaled; call scaler.unscale_(optimizer) before the step"
@@ -103,7 +103,7 @@ class Attachment:
         self.noise.records = self.records
         if not self.noise.add_all(local, self.divide_by):
             self.noise.add(self.noise.row(local, self.divide_by), local, self.divide_by)
-        self._means.see(*self.noise.seen)
+        self._means.see(*self.noise.seen, self.noise.session.clip_norm_at(self.noise.step - 1))
         for name, parameter in parameters.items():
             parameter.grad = grads[name]
         # On a grid integers were added up already.

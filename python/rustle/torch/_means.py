@@ -17,20 +17,20 @@ class MeanWatch:
     is learned.
     """
 
-    def __init__(self, clip_norm: float, divide_by: float):
-        self._clip_norm, self._left = clip_norm, _STEPS if divide_by == 1 else 0
+    def __init__(self, divide_by: float):
+        self._left = _STEPS if divide_by == 1 else 0
 
-    def see(self, norm: float, records: float | None) -> None:
-        """Looks at the sum of a step."""
+    def see(self, norm: float, records: float | None, clip_norm: float) -> None:
+        """Looks at the sum of a step, and at the norm that its contributions were clipped to."""
         if not self._left or records is None or records < _RECORDS:
             return
-        if norm > self._clip_norm:
+        if norm > clip_norm:
             self._left = 0
             return
         self._left -= 1
         if not self._left:
             text = (
-                f"{_STEPS} sums of {records:g} contributions were all no longer than one, {self._clip_norm:g}: gradients that "
+                f"{_STEPS} sums of {records:g} contributions were all no longer than one, {clip_norm:g}: gradients that "
                 "are means need attach(divide_by=…), the number that their sum was divided by"
             )
             warnings.warn(text, errors.Unchecked, stacklevel=5)

@@ -45,7 +45,6 @@ class Noise:
         self._named = [(_tensors.plain_name(name), p) for name, p in pairs]
         self.parameters = {name: p for name, p in self._named if p.requires_grad}
         self.session, self.commitment = session, commitment
-        self.clip_norm = session.plan.clip_norm
         #: The most contributions of a sum, where no rounds say how many.
         self.records: float | None = None
         #: The norm of the last step's values, and the most contributions in them.
@@ -66,6 +65,8 @@ class Noise:
         self.wanted = spans(wanted)
         #: What this rank draws, once ranks were compared.
         self._drawn: Drawn | None = None
+        if self.ranks > 1:
+            session.refuse_clip_schedule("several ranks")
         session.claim(self)
         self._sync_ranks()
 
@@ -180,7 +181,7 @@ class Noise:
             text = f"the gradient {of} is not finite; attachment.skip() leaves this step out, with its row"
             raise errors.make("invalid_argument", text)
         if records is not None:
-            check_norm(norm, divide_by, records, self.clip_norm)
+            check_norm(norm, divide_by, records, self.session.clip_norm_at(step))
 
     def _next_step(self) -> int:
         """Returns the next step, if the session is at it."""

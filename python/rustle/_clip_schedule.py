@@ -1,0 +1,138 @@
+"""A clip norm for each step, fixed before the run, under a plan with one clip norm."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from . import errors
+
+Norms = Sequence[float] | Callable[[int], float]
+
+
+class ClipNorms:
+    """The half of a session that knows which norm the contributions of each step are clipped to.
+
+    A sum of contributions of norm at most C_t, times ζ/C_t, is one of contributions of norm at most ζ, as the plan assumes.
+    Its noise is added in those units, and the result scaled back: after the noise, so at no cost, whatever the mechanism.
+    Both together are the noise of the plan times C_t/ζ.
+    """
+
+    @property
+    def plan(self) -> Any:
+        """The plan of the job."""
+        raise NotImplementedError
+
+    @property
+    def next_step(self) -> int:
+        """The next step."""
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        self._planned_norm: float | None = None
+        self._norms: np.ndarray | None = None
+
+    def schedule_clip_norms(self, norms: Norms) -> None:
+        """Sets the norm that contributions of each step are clipped to, in the place of the plan's one norm.
+
+        Noise of step t is then that of the plan times C_t/ζ. Privacy is the plan's: its ε holds for any schedule that depends
+        on no record. Correlated noise of two steps cancels only as far as their norms are alike, so that a schedule should
+        change slowly under such a plan.
+
+        Call it once, before the session has a trainer, and with the same norms after each resume; clip to :attr:`clip_norm`.
+        Adapters that clip by themselves do so. The ledger does not hold the norms; :meth:`report` of this session names them.
+
+        Args:
+            norms: One for each step of the plan, finite and above zero, or a function of the step.
+
+        Raises:
+            rustle.errors.InvalidArgument: A norm that is not allowed, a plan on a grid, a session with a trainer or a schedule.
+        """
+        plan = self.plan
+        found = [norms(step) for step in range(plan.iterations)] if callable(norms) else list(norms)
+        if len(found) != plan.iterations:
+            text = f"the schedule has {len(found)} clip norms; allowed: {plan.iterations}, one for each step of the plan"
+            raise errors.make("invalid_argument", text)
+        values = np.asarray(found, np.float64)
+        # A scale that vanishes in float32 would be no noise at all.
+        scales = values * plan.noise_multiplier
+        limits = np.finfo(np.float32)
+        bad = ~((values > 0) & np.isfinite(values) & (scales < limits.max) & ((scales > limits.tiny) | (scales == 0)))
+        if bad.any():
+            step = int(bad.argmax())
+            text = f"the clip norm of step {step} is {found[step]}; allowed: finite and above zero"
+            raise errors.make("invalid_argument", text)
+        if plan.grid is not None:
+            text = "the plan is on a grid, whose step is made for its clip norm; allowed: that norm in every step"
+            raise errors.make("invalid_argument", text)
+        if self._norms is not None or self._is_used():
+            text = "the session has a trainer or a schedule already; allowed: one schedule, before a trainer uses the session"
+            raise errors.make("invalid_argument", text)
+        self._norms = values
+
+    def clip_norm_at(self, step: int) -> float:
+        """Returns the norm that contributions of a step are clipped to: the plan's, or that of the schedule."""
+        if self._norms is not None:
+            return float(self._norms[step])
+        if self._planned_norm is None:
+            self._planned_norm = self.plan.clip_norm
+        return self._planned_norm
+
+    @property
+    def clip_norm(self) -> float:
+        """The norm that contributions of the next step are clipped to; after the last step that of the last."""
+        if self._norms is None:
+            return self.clip_norm_at(0)
+        return self.clip_norm_at(min(self.next_step, len(self._norms) - 1))
+
+    @property
+    def has_clip_schedule(self) -> bool:
+        """Whether :meth:`schedule_clip_norms` was called."""
+        return self._norms is not None
+
+    def refuse_clip_schedule(self, who: str) -> None:
+        """Refuses a schedule, for an adapter that knows one clip norm alone.
+
+        Raises:
+            rustle.errors.InvalidArgument: There is one.
+        """
+        if self._norms is not None:
+            raise errors.make("invalid_argument", f"the session has a schedule of clip norms; allowed for {who}: none")
+
+    def _is_used(self) -> bool:
+        raise NotImplementedError
+
+    def _scale(self, step: int) -> float:
+        """Returns C_t/ζ."""
+        if self._norms is None or not 0 <= step < len(self._norms):
+            return 1.0
+        if self._planned_norm is None:
+            self._planned_norm = self.plan.clip_norm
+        return float(self._norms[step]) / self._planned_norm
+
+    def _scale_in_place(self, step: int, noise: np.ndarray) -> None:
+        if self._norms is not None:
+            np.multiply(noise, self._scale(step), out=noise, dtype=np.float64, casting="unsafe")
+
+    def _noted(self, text: str, format: str) -> str:
+        """Returns a statement that names the schedule, where there is one."""
+        return text if self._norms is None else noted(text, format, self._norms)
+
+
+def noted(text: str, format: str, norms: np.ndarray) -> str:
+    """Returns a statement, markdown, html or json, with the clip norms of a schedule."""
+    figures = {"first": norms[0], "last": norms[-1], "least": norms.min(), "most": norms.max()}
+    if format == "json":
+        return json.dumps({**json.loads(text), "clip_schedule": {name: float(value) for name, value in figures.items()}}, indent=2)
+    numbers = ", ".join(f"{name} {value:g}" for name, value in figures.items())
+    said = (
+        f"Contributions are clipped to a norm of each step ({numbers}) that was fixed before the run and depends on no record. "
+        "Sums and noise of a step are scaled together, from the plan's clip norm to that of the step, so that the "
+        "guarantees are those of the plan's clip norm."
+    )
+    if format == "html":
+        body, end, rest = text.rpartition("</body>")
+        return f"{body}<h2>Clip norms of a schedule</h2>\n<p>{said}</p>\n{end}{rest}"
+    return f"{text.rstrip()}\n\n## Clip norms of a schedule\n\n{said}\n"
