@@ -154,7 +154,7 @@ def test_a_server_clips_to_the_rounds_norm(session, noise):
         clipped = np.full(DIMENSION, NORMS[step] / math.sqrt(DIMENSION))
         expected = expected + (clipped + noise[step] * ratio(step)) / 2
     assert np.allclose(server.parameters, expected, atol=1e-4)
-    # Whoever clipped these did not ask for the round's norm.
+    # A caller that clipped these did not ask for the round's norm.
     with pytest.raises(errors.InvalidArgument, match="clipped elsewhere"):
         server.apply(np.zeros(DIMENSION))
 
