@@ -1,4 +1,4 @@
-//! An archive that was altered, moved or made up is refused as damage, even where the checksums of the file are kept right.
+//! An archive that was altered, moved or made up is refused as damage, by anyone who keeps the file's checksums right.
 
 use std::fs;
 
