@@ -122,7 +122,7 @@ impl Decoder {
     /// ```
     ///
     /// p numbers in a row that equal the limit reproduce it in the recursion, so every later number equals it too.
-    fn column(&self, c: &[f64]) -> Vec<f64> {
+    pub fn column(&self, c: &[f64]) -> Vec<f64> {
         let reversed: Vec<f64> = c[1..].iter().rev().copied().collect();
         let p = reversed.len();
         let limit = self.query_limit().filter(|_| self.n > c.len() + WORTHWHILE);

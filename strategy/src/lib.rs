@@ -57,8 +57,8 @@
 //!
 //! * `strategy`: [`Strategy`], the enum over all mechanisms, and what needs to know all of them (rows, errors on a
 //!   workload, sensitivities by schema).
-//! * [`banded`], [`banded_inverse`], [`blt`], [`column_normalised`], [`dense`], [`toeplitz`], [`tree`]: one mechanism
-//!   each; [`series`] is the arithmetic of Toeplitz matrices.
+//! * [`banded`], [`banded_inverse`], [`blt`], [`column_normalised`], [`dense`], [`scaled`], [`toeplitz`], [`tree`]: one
+//!   mechanism each; [`series`] is the arithmetic of Toeplitz matrices.
 //! * `sensitivity`, `patterns`: worst participation patterns, exact or bounded.
 //! * [`workload`], `decoder`, `covariance`, `state_space`, `dense_loss`: errors and their gradients.
 //! * [`optimize`]: the optimizers, one file for each family.
@@ -81,6 +81,7 @@ mod numeric;
 pub mod optimize;
 mod participation;
 mod patterns;
+pub mod scaled;
 mod sensitivity;
 pub mod series;
 mod state_space;
@@ -96,6 +97,7 @@ pub use error::{MAX_SERIES, Result, StrategyError};
 pub use kind::MechanismKind;
 pub use loss::Objective;
 pub use participation::{Errors, Participation, Sensitivity};
+pub use scaled::{ColumnScales, Scaled};
 pub use sensitivity::Schema;
 pub use strategy::{MAX_BANDS, MAX_STREAMED, Strategy};
 pub use tree::Tree;

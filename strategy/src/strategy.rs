@@ -18,6 +18,7 @@ use crate::dense::Dense;
 use crate::error::{Result, all_finite, invalid, series_length};
 use crate::kind::MechanismKind;
 use crate::participation::{Errors, Participation, Sensitivity};
+use crate::scaled::{Base, Scaled};
 use crate::sensitivity::Schema;
 use crate::series::{band_inverse_sqrt, band_sqrt, check_leading};
 use crate::tree::Tree;
@@ -67,6 +68,8 @@ pub enum Strategy {
     },
     /// Any lower triangular C, for small n.
     Dense(Dense),
+    /// A BLT or a banded Toeplitz matrix whose columns are scaled from one stretch of rounds to the next.
+    Scaled(Scaled),
 }
 
 /// Most bands of the closed-form strategies.
@@ -93,6 +96,10 @@ impl Strategy {
             Self::BandInverseSqrt { .. } => MechanismKind::BandInverseSqrt,
             Self::LambdaCgd { .. } => MechanismKind::LambdaCgd,
             Self::Dense(_) => MechanismKind::Dense,
+            Self::Scaled(scaled) => match scaled.base() {
+                Base::BandToeplitz { .. } => MechanismKind::BandToeplitz,
+                Base::Blt(_) => MechanismKind::Blt,
+            },
         }
     }
 
@@ -105,6 +112,10 @@ impl Strategy {
             Self::BandMf(banded) => Some(banded.bands()),
             Self::BandSqrt { bands } | Self::BandInverseSqrt { bands } => Some(*bands),
             Self::BandInverse { s } => Some(s.len()),
+            Self::Scaled(scaled) => match scaled.base() {
+                Base::BandToeplitz { c, .. } => Some(c.len()),
+                Base::Blt(blt) => Some(blt.buffers()),
+            },
             Self::Identity | Self::Tree(_) | Self::LambdaCgd { .. } | Self::Dense(_) => None,
         }
     }
@@ -141,6 +152,7 @@ impl Strategy {
             Self::Blt(blt) => blt.sensitivity(n, rule),
             Self::BandMf(banded) => banded.sensitivity(n, rule),
             Self::Dense(dense) => dense.sensitivity(n, rule),
+            Self::Scaled(scaled) => scaled.sensitivity(n, rule),
             Self::BandToeplitz { c, column_normalised: true } => column_normalised::sensitivity(c, n, rule),
             Self::BandToeplitz { c, .. } => toeplitz::sensitivity(c, n, rule),
             // 1, λ, λ², … is the BLT of one buffer that decays by λ.
@@ -183,6 +195,7 @@ impl Strategy {
             Self::Blt(blt) => blt.errors(n),
             Self::BandMf(banded) => banded.errors(n),
             Self::Dense(dense) => dense.errors(n),
+            Self::Scaled(scaled) => scaled.errors(n),
             Self::BandToeplitz { c, column_normalised: true } => column_normalised::errors(c, n),
             Self::BandToeplitz { c, .. } => toeplitz::errors(c, n),
             _ => match self.inverse_bands(n)? {
@@ -234,6 +247,10 @@ impl Strategy {
             Self::Tree(tree) => tree.state_slots(n),
             Self::BandToeplitz { c, .. } => c.len().saturating_sub(1).min(most),
             Self::BandMf(banded) => banded.bands() - 1,
+            Self::Scaled(scaled) => match scaled.base() {
+                Base::BandToeplitz { c, .. } => c.len().saturating_sub(1).min(most),
+                Base::Blt(blt) => blt.buffers(),
+            },
             Self::BandSqrt { bands } => bands.saturating_sub(1).min(most),
             Self::Identity
             | Self::BandInverse { .. }

@@ -6,8 +6,11 @@ mod common;
 use std::sync::Arc;
 
 use ndarray::Array2;
+use strategy::scaled::Base;
 use strategy::workload::{LearningRates, Momentum, Rounds, StreamingOperator, materialise};
-use strategy::{Banded, Blt, Dense, Errors, Objective, Strategy, StrategyError, Workload};
+use strategy::{
+    Banded, Blt, ColumnScales, Dense, Errors, Objective, Scaled, Strategy, StrategyError, Workload,
+};
 
 const N: usize = 23;
 
@@ -20,7 +23,14 @@ fn strategies() -> Vec<Strategy> {
         );
     let dense =
         Array2::from_shape_fn((N, N), |(i, j)| if i < j { 0.0 } else { 1.0 / (1.0 + (i - j) as f64) });
+    let scaled = |base| {
+        let scales = ColumnScales::new(6, vec![1.5, 1.1, 0.7]).unwrap();
+        Strategy::Scaled(Scaled::new(base, scales).unwrap())
+    };
     vec![
+        scaled(Base::BandToeplitz { c: vec![2.0, 0.9, 0.3], column_normalised: false }),
+        scaled(Base::BandToeplitz { c: vec![2.0, 0.9, 0.3], column_normalised: true }),
+        scaled(Base::Blt(Blt::new(vec![0.98, 0.6], vec![0.2, 0.3]).unwrap())),
         Strategy::Identity,
         Strategy::Blt(Blt::new(vec![0.98, 0.6], vec![0.2, 0.3]).unwrap()),
         Strategy::BandToeplitz { c: vec![2.0, 0.9, 0.3], column_normalised: false },

@@ -1,10 +1,11 @@
 //! Inverse bands: s free, C = 1/s(x). The sensitivity is that of the non-increasing majorant of |c|, an upper
 //! bound wherever Theorem 3.1 does not apply, so an optimum never promises too much.
 
+use super::inverse_error::InverseError;
 use super::lbfgs::{Limits, Minimum, Watch, minimise};
-use super::monotone::{decoder, sensitivity_squared};
+use super::monotone::sensitivity_squared;
 use super::{Optimized, ProgressFn, Target, check_bands};
-use crate::decoder::{Decoder, correlate, transposed_solve};
+use crate::decoder::{correlate, transposed_solve};
 use crate::error::Result;
 use crate::series::{convolve_at, power};
 use crate::strategy::Strategy;
@@ -15,11 +16,11 @@ const LIMITS: Limits = Limits { steps: 2000, tolerance: 1e-10 };
 
 pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     check_bands(bands, target)?;
-    let decoder = decoder("band-inverse", target)?;
+    let error = InverseError::new(bands, target)?;
     let mut watch = Watch::new(progress);
     let mut best: Option<Minimum> = None;
     for start in starts(bands, target, &mut watch) {
-        let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, target, &decoder));
+        let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, target, &error));
         if best.as_ref().is_none_or(|b| found.value < b.value) {
             best = Some(found);
         }
@@ -42,11 +43,11 @@ fn starts(bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Vec<Vec<f
     starts
 }
 
-pub(super) fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
+pub(super) fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, error: &InverseError) -> f64 {
     let n = target.iterations as usize;
     let mut s = vec![1.0];
     s.extend_from_slice(x);
-    let error = decoder.inverse_error_gradient(&s);
+    let error = error.gradient(&s);
     let c = series(&s, n);
     let (bound, from) = majorant(&c);
     let square = sensitivity_squared(&bound, target);

@@ -130,7 +130,7 @@ impl Knots {
     }
 }
 
-fn column(x: &[f64]) -> Vec<f64> {
+pub(super) fn column(x: &[f64]) -> Vec<f64> {
     let mut c = vec![1.0];
     for x in x {
         c.push(c[c.len() - 1] * logistic(*x));
@@ -138,7 +138,7 @@ fn column(x: &[f64]) -> Vec<f64> {
     c
 }
 
-fn free(c: &[f64]) -> Vec<f64> {
+pub(super) fn free(c: &[f64]) -> Vec<f64> {
     c.windows(2).map(|w| logit(w[1], w[0] - w[1])).collect()
 }
 
@@ -154,7 +154,7 @@ pub(super) fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder:
 
 /// Derivatives by x from those by c: ∂/∂x_i = (1 − ratio_i)·Σ_{j>i} c_j ∂/∂c_j, because x_i scales every later
 /// coefficient.
-fn pull(x: &[f64], c: &[f64], by: &[f64], gradient: &mut [f64]) {
+pub(super) fn pull(x: &[f64], c: &[f64], by: &[f64], gradient: &mut [f64]) {
     let mut later = 0.0;
     for i in (0..x.len()).rev() {
         later += c[i + 1] * by[i + 1];

@@ -20,8 +20,25 @@ pub enum Family {
         /// Most buffers to try.
         max_buffers: usize,
     },
+    /// A BLT with this many buffers whose columns have a scale for each participation. Its loss with several participations
+    /// is below that of [`Self::Blt`], at the same state; with one it is that.
+    BltByEpoch {
+        /// Number of buffers, at most [`MAX_OPTIMIZED_BUFFERS`](super::MAX_OPTIMIZED_BUFFERS).
+        buffers: usize,
+    },
+    /// The same with as many buffers as [`Self::BltAuto`] takes.
+    BltAutoByEpoch {
+        /// Most buffers to try.
+        max_buffers: usize,
+    },
     /// A banded Toeplitz C with free coefficients.
     BandToeplitz {
+        /// Number of bands.
+        bands: usize,
+    },
+    /// A banded Toeplitz matrix whose columns have a scale for each participation. Its loss with several participations is
+    /// below that of [`Self::BandToeplitz`], at the same state; with one it is that.
+    BandToeplitzByEpoch {
         /// Number of bands.
         bands: usize,
     },
@@ -83,10 +100,14 @@ impl Family {
         match self {
             Self::Identity => MechanismKind::Identity,
             Self::Tree => MechanismKind::Tree,
-            Self::Blt { .. } | Self::BltAuto { .. } => MechanismKind::Blt,
-            Self::BandToeplitz { .. } | Self::BandToeplitzNormalised { .. } | Self::BandPower { .. } => {
-                MechanismKind::BandToeplitz
-            }
+            Self::Blt { .. }
+            | Self::BltAuto { .. }
+            | Self::BltByEpoch { .. }
+            | Self::BltAutoByEpoch { .. } => MechanismKind::Blt,
+            Self::BandToeplitz { .. }
+            | Self::BandToeplitzByEpoch { .. }
+            | Self::BandToeplitzNormalised { .. }
+            | Self::BandPower { .. } => MechanismKind::BandToeplitz,
             Self::BandMf { .. } | Self::BandMfByEpoch { .. } => MechanismKind::BandMf,
             Self::BandSqrt { .. } => MechanismKind::BandSqrt,
             Self::BandInverse { .. } => MechanismKind::BandInverse,
@@ -100,8 +121,9 @@ impl Family {
     #[must_use]
     pub fn size(self) -> Option<usize> {
         match self {
-            Self::Blt { buffers } => Some(buffers),
+            Self::Blt { buffers } | Self::BltByEpoch { buffers } => Some(buffers),
             Self::BandToeplitz { bands }
+            | Self::BandToeplitzByEpoch { bands }
             | Self::BandToeplitzNormalised { bands }
             | Self::BandPower { bands }
             | Self::BandMf { bands }
@@ -112,6 +134,7 @@ impl Family {
             Self::Identity
             | Self::Tree
             | Self::BltAuto { .. }
+            | Self::BltAutoByEpoch { .. }
             | Self::LambdaCgd
             | Self::Dense
             | Self::DenseFixedEpoch => None,

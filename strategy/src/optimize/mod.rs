@@ -7,10 +7,12 @@ mod band_mf_knots;
 mod band_mf_norms;
 mod band_toeplitz;
 mod blt;
+mod by_epoch;
 mod dense;
 mod descend;
 mod descent;
 mod family;
+mod inverse_error;
 mod lambda;
 mod lbfgs;
 mod monotone;
@@ -49,6 +51,9 @@ pub fn optimize(family: Family, target: &Target, progress: &mut ProgressFn<'_>) 
     match family {
         Family::Blt { buffers } => blt::optimize(buffers, target, progress),
         Family::BltAuto { max_buffers } => blt::optimize_auto(max_buffers, target, progress),
+        Family::BltByEpoch { buffers } => by_epoch::optimize_blt(buffers, target, progress),
+        Family::BltAutoByEpoch { max_buffers } => by_epoch::optimize_blt_auto(max_buffers, target, progress),
+        Family::BandToeplitzByEpoch { bands } => by_epoch::optimize_toeplitz(bands, target, progress),
         Family::BandToeplitz { bands } => band_toeplitz::optimize(bands, target, progress),
         Family::BandToeplitzNormalised { bands } => normalised::optimize(bands, target, progress),
         Family::BandPower { bands } => power::optimize(bands, target, progress),

@@ -1,7 +1,9 @@
 //! Gradients of the Toeplitz searches against central differences.
 
+use super::inverse_error::InverseError;
 use super::{Objective, Target, band_inverse, band_toeplitz, monotone};
 use crate::participation::Participation;
+use crate::strategy::Strategy;
 use crate::workload::{LearningRates, Momentum, Workload};
 
 /// Settings that reach every branch: settled and not, overlapping columns, columns cut by the end, several rules.
@@ -59,12 +61,42 @@ fn band_toeplitz_gradients_are_central_differences() {
     }
 }
 
+/// Settings of learning rates that change.
+fn with_learning_rates() -> Vec<Target> {
+    let rule = Participation::new(13, 3).unwrap();
+    let workload = |momentum, weight_decay| {
+        let learning_rates = LearningRates::CoolDown { from: 20, last: 0.1, iterations: 40 };
+        Workload::Momentum(Momentum { momentum, weight_decay, learning_rates })
+    };
+    let weights: Vec<f64> = (0..40).map(|t| f64::from(t % 3)).collect();
+    vec![
+        Target::new(40, rule, Objective::Rms).with_workload(workload(0.8, 0.0)),
+        Target::new(40, rule, Objective::Last).with_workload(workload(0.0, 0.1)),
+        Target::new(40, rule, Objective::Weighted(weights.into())).with_workload(workload(0.8, 0.1)),
+    ]
+}
+
+#[test]
+fn the_error_under_learning_rates_is_that_of_the_strategy() {
+    for target in with_learning_rates() {
+        for bands in [1, 3, 40] {
+            let s: Vec<f64> = (0..bands).map(|i| if i == 0 { 1.0 } else { -0.4 / i as f64 }).collect();
+            let found = InverseError::new(bands, &target).unwrap().gradient(&s).value.sqrt();
+            let known = target.error(&Strategy::BandInverse { s }).unwrap();
+            assert!((found / known - 1.0).abs() < 1e-11, "{bands}: {found} {known}");
+        }
+    }
+    let worst = Target { objective: Objective::Max, ..with_learning_rates().swap_remove(0) };
+    let error = InverseError::new(3, &worst).err().unwrap().to_string();
+    assert!(error.contains("worst row under learning rates"), "{error}");
+}
+
 #[test]
 fn band_inverse_gradients_are_central_differences() {
-    for (place, target) in targets().iter().enumerate() {
-        let decoder = monotone::decoder("band-inverse", target).unwrap();
+    for (place, target) in targets().iter().chain(&with_learning_rates()).enumerate() {
+        let error = InverseError::new(5, target).unwrap();
         for x in [[-0.5, -0.13, -0.06, -0.02], [-0.8, 0.1, 0.05, -0.02], [-0.2, -0.6, 0.3, 0.1]] {
-            compare(&format!("target {place}"), &x, &|x, g| band_inverse::ln_loss(x, g, target, &decoder));
+            compare(&format!("target {place}"), &x, &|x, g| band_inverse::ln_loss(x, g, target, &error));
         }
     }
 }

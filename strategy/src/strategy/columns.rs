@@ -19,9 +19,10 @@ pub(crate) struct Columns<'a> {
 
 enum Kind<'a> {
     Toeplitz(Cow<'a, [f64]>),
-    Normalised {
-        c: &'a [f64],
-        norms: Vec<f64>,
+    /// Columns of a Toeplitz matrix, each times a factor.
+    Scaled {
+        c: Cow<'a, [f64]>,
+        factors: Vec<f64>,
     },
     Banded(&'a Banded),
     /// Cᵀ, so that a column lies together.
@@ -46,8 +47,12 @@ impl<'a> Columns<'a> {
             }
             Strategy::BandToeplitz { c, column_normalised: true } => {
                 let norm = column_normalised::norms(c, rounds);
-                Kind::Normalised { c, norms: (0..rounds).map(norm).collect() }
+                Kind::Scaled { c: Cow::Borrowed(c), factors: (0..rounds).map(|j| 1.0 / norm(j)).collect() }
             }
+            Strategy::Scaled(scaled) => Kind::Scaled {
+                c: scaled.column(n)?,
+                factors: (0..rounds).map(scaled.factors(rounds)).collect(),
+            },
             Strategy::BandToeplitz { c, .. } => Kind::Toeplitz(Cow::Borrowed(&c[..c.len().min(rounds)])),
             Strategy::BandSqrt { .. } | Strategy::Identity => Kind::Toeplitz(strategy.bands(n)?.into()),
             _ => Kind::Toeplitz(strategy.c_column(n)?.into()),
@@ -71,7 +76,7 @@ impl<'a> Columns<'a> {
     pub(crate) fn reach(&self) -> usize {
         match &self.kind {
             Kind::Toeplitz(c) => c.len(),
-            Kind::Normalised { c, .. } => c.len(),
+            Kind::Scaled { c, .. } => c.len(),
             Kind::Banded(banded) => banded.bands(),
             Kind::Dense(_) => self.n,
         }
@@ -93,7 +98,7 @@ impl<'a> Columns<'a> {
         };
         let product: f64 = cut(i).iter().zip(cut(j)).map(|(x, y)| x * y).sum();
         match &self.kind {
-            Kind::Normalised { norms, .. } => product / (norms[i] * norms[j]),
+            Kind::Scaled { factors, .. } => product * (factors[i] * factors[j]),
             _ => product,
         }
     }
@@ -103,7 +108,7 @@ impl<'a> Columns<'a> {
         let rows = self.n - j;
         match &self.kind {
             Kind::Toeplitz(c) => &c[..c.len().min(rows)],
-            Kind::Normalised { c, .. } => &c[..c.len().min(rows)],
+            Kind::Scaled { c, .. } => &c[..c.len().min(rows)],
             Kind::Banded(banded) => banded.column(j, rows),
             Kind::Dense(transposed) => {
                 let width = transposed.ncols();

@@ -9,6 +9,7 @@ use crate::column_normalised;
 use crate::covariance;
 use crate::error::{Result, StrategyError, invalid, series_length};
 use crate::participation::Errors;
+use crate::scaled::Base;
 use crate::state_space::{StateSpace, banded_inverse_errors};
 use crate::workload::{InverseBands, Momentum, Workload, decode};
 
@@ -51,6 +52,9 @@ impl Strategy {
         if let (Self::BandToeplitz { c, column_normalised: true }, Workload::Prefix) = (self, workload) {
             return column_normalised::row_errors_squared(c, n);
         }
+        if let (Self::Scaled(scaled), Workload::Prefix) = (self, workload) {
+            return scaled.row_errors_squared(n);
+        }
         if self.is_toeplitz()
             && let Some(decoder) = decode(workload, &self.c_inverse_column(n)?)
         {
@@ -77,6 +81,7 @@ impl Strategy {
             Self::Tree(_)
                 | Self::BandMf(_)
                 | Self::Dense(_)
+                | Self::Scaled(_)
                 | Self::BandToeplitz { column_normalised: true, .. }
         )
     }
@@ -99,6 +104,9 @@ impl Strategy {
                 return Ok(Some(covariance::row_errors(banded.columns().view(), d, rounds)));
             }
             Self::BandToeplitz { c, column_normalised: true } => column_normalised::columns(c, n)?,
+            Self::Scaled(scaled) if matches!(scaled.base(), Base::BandToeplitz { .. }) => {
+                scaled.columns(n)?
+            }
             Self::BandToeplitz { .. } | Self::BandSqrt { .. } | Self::Identity => {
                 crate::toeplitz::columns(&self.bands(n)?, n)?
             }

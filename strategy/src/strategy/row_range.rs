@@ -36,7 +36,11 @@ impl Strategy {
             return of_trees(tree, n, rows, rule);
         }
         // Only where columns are scaled to norm one does C depend on n; a shorter run then has larger columns.
-        let scaled = matches!(self, Self::BandToeplitz { column_normalised: true, .. });
+        let scaled = match self {
+            Self::BandToeplitz { column_normalised, .. } => *column_normalised,
+            Self::Scaled(scaled) => scaled.is_normalised(),
+            _ => false,
+        };
         let leading = self.sensitivity(rows.end, rule);
         if rows.start == 0 && (rows.end == n || !scaled) {
             return leading;

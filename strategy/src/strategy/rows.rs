@@ -51,6 +51,7 @@ impl Strategy {
             Self::BandToeplitz { c, column_normalised: true } => {
                 Ok(column_normalised::row(c, n as usize, row))
             }
+            Self::Scaled(scaled) => scaled.row(n as usize, row),
             _ => self.c_column(t + 1).map(reversed),
         }
     }
@@ -67,6 +68,7 @@ impl Strategy {
             Self::BandToeplitz { c, column_normalised: true } => {
                 column_normalised::inverse_row(c, n as usize, row)
             }
+            Self::Scaled(scaled) => scaled.inverse_row(n as usize, row),
             _ => self.c_inverse_column(t + 1).map(reversed),
         }
     }
@@ -75,7 +77,10 @@ impl Strategy {
         self.validate()?;
         match self {
             Self::Tree(_) => Err(StrategyError::NoMatrix { mechanism: self.name() }),
-            Self::BandMf(_) | Self::Dense(_) | Self::BandToeplitz { column_normalised: true, .. } => {
+            Self::BandMf(_)
+            | Self::Dense(_)
+            | Self::Scaled(_)
+            | Self::BandToeplitz { column_normalised: true, .. } => {
                 Err(StrategyError::NotToeplitz { mechanism: self.name() })
             }
             _ => Ok(()),

@@ -1,8 +1,12 @@
 //! C⁻¹ of every strategy as a streaming operator: round t takes z_t and returns the correlated noise of that round.
 
+use std::borrow::Cow;
+
 use super::Strategy;
+use crate::blt::Blt;
 use crate::column_normalised;
 use crate::error::{Result, StrategyError};
+use crate::scaled::Base;
 use crate::series::convolve_at;
 use crate::workload::Rounds;
 
@@ -14,14 +18,7 @@ pub(crate) fn rounds(strategy: &Strategy, n: usize) -> Result<Box<dyn Rounds + '
     let n64 = n as u64;
     Ok(match strategy {
         Strategy::Tree(_) => return Err(StrategyError::NoMatrix { mechanism: strategy.name() }),
-        Strategy::Blt(blt) => {
-            let mut state = vec![0.0; blt.buffers()];
-            stepping(move |_, z, _| {
-                let out = z - blt.omega().iter().zip(&state).map(|(w, s)| w * s).sum::<f64>();
-                state.iter_mut().zip(blt.theta()).for_each(|(s, t)| *s = *s * t + out);
-                out
-            })
-        }
+        Strategy::Blt(blt) => self::blt(blt),
         Strategy::BandMf(banded) => stepping(move |t, z, past| {
             let reach = t.min(banded.bands() - 1);
             let earlier: f64 = (1..=reach).map(|i| banded.entry(t, t - i) * past[t - i]).sum();
@@ -42,6 +39,14 @@ pub(crate) fn rounds(strategy: &Strategy, n: usize) -> Result<Box<dyn Rounds + '
                 out * norm(t)
             })
         }
+        Strategy::Scaled(scaled) => {
+            let mut base = match scaled.base() {
+                Base::BandToeplitz { c, .. } => toeplitz(c.into()),
+                Base::Blt(blt) => self::blt(blt),
+            };
+            let factor = scaled.factors(n);
+            stepping(move |t, z, _| base.next(z) / factor(t))
+        }
         _ => match strategy.inverse_bands(n64)? {
             Some(s) => {
                 let mut drawn: Vec<f64> = Vec::new();
@@ -51,12 +56,22 @@ pub(crate) fn rounds(strategy: &Strategy, n: usize) -> Result<Box<dyn Rounds + '
                     out
                 })
             }
-            None => {
-                let c = strategy.bands(n64)?;
-                stepping(move |t, z, past| (z - convolve_at(&c, past, t)) / c[0])
-            }
+            None => toeplitz(strategy.bands(n64)?.into()),
         },
     })
+}
+
+fn blt(blt: &Blt) -> Box<dyn Rounds + '_> {
+    let mut state = vec![0.0; blt.buffers()];
+    stepping(move |_, z, _| {
+        let out = z - blt.omega().iter().zip(&state).map(|(w, s)| w * s).sum::<f64>();
+        state.iter_mut().zip(blt.theta()).for_each(|(s, t)| *s = *s * t + out);
+        out
+    })
+}
+
+fn toeplitz(c: Cow<'_, [f64]>) -> Box<dyn Rounds + '_> {
+    stepping(move |t, z, past| (z - convolve_at(&c, past, t)) / c[0])
 }
 
 /// An operator from (round, z, its own past results) to the round's result.
