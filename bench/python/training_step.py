@@ -14,13 +14,14 @@ import tempfile
 from pathlib import Path
 
 import figures
+import overhead
 import peers
 import rates
 import sessions
 import steps
 import torch
 
-PARTS = ("steps", "rates", "peers")
+PARTS = ("steps", "overhead", "rates", "peers")
 
 
 def words() -> argparse.Namespace:
@@ -53,12 +54,14 @@ def main() -> None:
             (folder / part).mkdir()
             if part == "steps":
                 found[part] = steps.measure(folder / part, arguments.rounds, arguments.quick)
+            elif part == "overhead":
+                found[part] = overhead.measure(folder / part, arguments.rounds, arguments.quick)
             elif part == "rates":
                 found[part] = rates.measure(folder / part, arguments.rounds, arguments.quick)
             else:
                 how = (arguments.rounds, arguments.seconds, arguments.threads)
                 found[part] = peers.measure(folder / part, *how, target / "package" / "tensorflow", arguments.quick)
-            text.append({"steps": steps, "rates": rates, "peers": peers}[part].table(found[part]))
+            text.append({"steps": steps, "overhead": overhead, "rates": rates, "peers": peers}[part].table(found[part]))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     of = found["machine"]
