@@ -101,10 +101,14 @@ fn errors_are_those_of_the_matrix() {
         let c_inverse = inverse(&strategy, n as usize);
         let identity = |i: usize, j: usize| if i == j { 1.0 } else { 0.0 };
         let c = matrix(&strategy, n as usize);
-        for i in 0..n as usize {
-            for j in 0..=i {
-                let product: f64 = (0..n as usize).map(|k| c[i][k] * c_inverse[k][j]).sum();
-                assert!((product - identity(i, j)).abs() < 1e-6 * c_inverse[i][j].abs().max(1.0));
+        let most = c_inverse.iter().flatten().fold(1.0, |most: f64, x| most.max(x.abs()));
+        for (i, row) in c.iter().enumerate() {
+            let mut product = vec![0.0; row.len()];
+            for (c, inverse) in row.iter().zip(&c_inverse) {
+                product.iter_mut().zip(inverse).for_each(|(p, x)| *p += c * x);
+            }
+            for (j, p) in product.iter().enumerate() {
+                assert!((p - identity(i, j)).abs() < 1e-9 * most, "{strategy:?} ({i}, {j}): {p}");
             }
         }
         let (rms, max, last) = errors(&c_inverse);
