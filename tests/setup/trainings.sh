@@ -8,12 +8,14 @@ pages=docs/trainings
 mkdir -p "$pages"
 "$python" trainings/federated_roles.py --processes 2 --workers 2 >/dev/null
 "$python" trainings/amplified_digits.py --processes 2 >/dev/null
+"$python" trainings/mail_by_sender.py --processes 2 >/dev/null
+"$python" trainings/strategies_digits.py --processes 2 >/dev/null
 "$python" trainings/at_size.py >/dev/null
-for name in roles digits size; do
+for name in roles digits mail strategies size; do
     cp "target/trainings/$name/figures.json" "$pages/$name.json"
     echo "$name"
     picture=("$pages/$name.svg")
-    [[ $name == size ]] && picture=()
+    [[ $name == size || $name == strategies ]] && picture=()
     "$python" trainings/page.py "$name" "$pages/$name.json" "${picture[@]}"
 done
 "$python" trainings/page.py memory "$pages/roles.json" "$pages/memory.svg"
