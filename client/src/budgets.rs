@@ -2,7 +2,7 @@
 //! leads.
 
 use proto::model::PrivacyBudget;
-use proto::{DataSetId, Result, ServiceError, pb};
+use proto::{DataSetId, Result, ServiceError, TenantId, pb};
 
 use crate::Connections;
 use crate::connections::from_status;
@@ -55,6 +55,19 @@ impl Budgets {
         let PrivacyBudget { epsilon, delta } = budget;
         let budget = Some(pb::PrivacyAmount { epsilon, delta });
         call!(self, grant_budget, pb::GrantBudgetRequest { data_set: data_set.to_string(), budget })
+    }
+
+    /// Sets a tenant's share of the budget of a data set; `None` takes it away.
+    pub async fn set_share(
+        &self,
+        data_set: &DataSetId,
+        tenant: &TenantId,
+        share: Option<PrivacyBudget>,
+    ) -> Result<pb::DataSet> {
+        let share = share.map(|PrivacyBudget { epsilon, delta }| pb::PrivacyAmount { epsilon, delta });
+        let request =
+            pb::SetShareRequest { data_set: data_set.to_string(), tenant: tenant.to_string(), share };
+        call!(self, set_share, request)
     }
 
     /// Returns the whole chain of the data set's events.

@@ -38,6 +38,7 @@ mod privacy_meter;
 mod processes;
 mod quotas;
 mod release;
+mod tenants;
 mod watermarks;
 
 const PLAN: &str = r#"

@@ -2,8 +2,10 @@
 //!
 //! A charge is an event of the crate `accounting`, kept as its JSON: this crate compares texts and composes nothing.
 
+use std::collections::BTreeMap;
+
 use proto::{
-    DataSetId, JobId, Nonce, SweepId,
+    DataSetId, JobId, Nonce, SweepId, TenantId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,10 @@ pub struct DataSetRecord {
     pub neighbouring: NeighbouringRelation,
     /// The most that all jobs together may cost.
     pub budget: PrivacyBudget,
+    /// The most that all jobs of each tenant may cost, in order of their names. Where there is one, only tenants with a
+    /// share spend.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<TenantId, PrivacyBudget>,
 }
 
 /// Whether a charge may still change.
@@ -53,6 +59,9 @@ pub struct Charge {
     /// The sweep that the job is a run of. Then the sweep is charged for in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepId>,
+    /// The tenant whose share it is in. It never changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
 }
 
 /// A job's charge beside what the job has done.
@@ -97,6 +106,8 @@ pub struct Reservation {
     pub expected: Option<Head>,
     /// The sweep that the job is to be a run of, which is charged for in its place.
     pub sweep: Option<SweepId>,
+    /// The tenant whose share is charged.
+    pub tenant: Option<TenantId>,
 }
 
 /// The charge of a job that is to rewind.

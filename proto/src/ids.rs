@@ -98,6 +98,10 @@ id!(
     /// The name of a sweep: a random number of runs of which the best is published, unique in its ledger.
     SweepId, "sweep"
 );
+id!(
+    /// A tenant's name: a team or person whose credentials name it, and who may have a share of a data set's budget.
+    TenantId, "tenant"
+);
 
 /// A random id of one start of a worker, which distinguishes it from other starts under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -64,7 +64,7 @@ pub use coordinator_key::{CoordinatorKey, CoordinatorPublicKey, SIGNATURE_BYTES,
 pub use element::ElementType;
 pub use error::{BudgetShortfall, Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
-pub use ids::{DataSetId, IdError, Incarnation, JobId, SweepId, WorkerId};
+pub use ids::{DataSetId, IdError, Incarnation, JobId, SweepId, TenantId, WorkerId};
 pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
 pub use noise_id::NoiseId;

@@ -7,7 +7,9 @@ mod marks;
 mod rows;
 mod workers;
 
-pub use data_sets::{BudgetedAccount, CreateDataSet, NeighbouringRelation, PrivacyBudget, PrivacyUnit};
+pub use data_sets::{
+    BudgetedAccount, CreateDataSet, NeighbouringRelation, PrivacyBudget, PrivacyUnit, SetShare,
+};
 pub use grants::{CheckpointPiece, GrantedLeases, LeaseGrant, UnreadableGrant};
 pub use jobs::{CreateJob, OpenBranch, PlacementHint};
 pub use marks::{JobIdentity, JobMark, WorkerRecord};

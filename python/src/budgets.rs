@@ -22,7 +22,13 @@ pub type AccountWords = (String, String, String, String);
 /// A name, unit or relation that is none.
 pub fn account_of((data_set, unit, neighbouring, sampling): AccountWords) -> Result<BudgetedAccount> {
     let data_set = DataSetId::new(data_set)?;
-    Ok(BudgetedAccount { data_set, unit: unit.parse()?, neighbouring: neighbouring.parse()?, sampling })
+    Ok(BudgetedAccount {
+        data_set,
+        unit: unit.parse()?,
+        neighbouring: neighbouring.parse()?,
+        sampling,
+        tenant: None,
+    })
 }
 
 fn ledger_of(folder: &Path) -> Result<Ledger> {
@@ -51,6 +57,7 @@ pub fn create_data_set(
         unit: words.1.parse()?,
         neighbouring: words.2.parse()?,
         budget: PrivacyBudget::new(amount.0, amount.1)?,
+        shares: Default::default(),
     };
     py.detach(|| {
         ledger_to_write(&folder)?.create_data_set(&record)?;

@@ -1,5 +1,6 @@
-//! Random jobs, sweeps, rewinds, ends, grants and restarts on one data set: after each, the composed event that the chain
-//! states, read with nothing but the accountant, is within the budget that the chain states.
+//! Random jobs, sweeps, rewinds, ends, grants, shares and restarts on one data set: after each, the composed event that the
+//! chain states, read with nothing but the accountant, is within the budget that the chain states, and so is each tenant's
+//! within its share.
 #![allow(clippy::unwrap_used)]
 
 mod data_set;
@@ -10,10 +11,10 @@ use accounting::{Account, Event, Neighbouring};
 use data_set::{DELTA, account};
 use ledger::{DataSetEvent, JobState, Ledger, LedgerError, Stamp};
 use plan::Plan;
-use proto::model::{OpenBranch, PrivacyBudget};
-use proto::{Commitment, JobId, Nonce, RowRange, SweepId};
+use proto::model::{BudgetedAccount, OpenBranch, PrivacyBudget, SetShare};
+use proto::{Commitment, JobId, Nonce, RowRange, SweepId, TenantId};
 use release::budget::{
-    Odometer, Sweep, create_job, create_run, create_sweep, grant, open_branch, planned_event,
+    Odometer, Sweep, create_job, create_run, create_sweep, grant, open_branch, planned_event, set_share,
 };
 use release::job::{JobDefinition, define};
 use tempfile::TempDir;
@@ -53,6 +54,8 @@ struct World {
     ledger: Option<Ledger>,
     dice: Dice,
     jobs: u64,
+    /// Whether tenants get shares: then hardly any sweep is admitted.
+    has_shares: bool,
 }
 
 impl World {
@@ -60,11 +63,16 @@ impl World {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
         let ledger = data_set::begun(&path, 3.0);
-        Self { folder, ledger: Some(ledger), dice: Dice(seed), jobs: 0 }
+        Self { folder, ledger: Some(ledger), dice: Dice(seed), jobs: 0, has_shares: seed % 3 == 2 }
     }
 
     fn ledger(&self) -> &Ledger {
         self.ledger.as_ref().unwrap()
+    }
+
+    fn tenant(&mut self) -> Option<TenantId> {
+        [Some("ads"), Some("search"), None][self.dice.below(3) as usize]
+            .map(|name| TenantId::new(name).unwrap())
     }
 
     /// One of the jobs so far.
@@ -79,11 +87,18 @@ impl World {
         let plan = plan_of([4.0, 8.0, 16.0][number as usize]);
         let event = planned_event(&plan, &account()).unwrap();
         let sweep = SweepId::new(format!("sweep-{number}")).unwrap();
-        match self.dice.below(12) {
-            0 => {
+        match self.dice.below(16) {
+            0 | 14 | 15 => {
                 self.jobs += 1;
                 let job = JobId::new(format!("job-{}", self.jobs)).unwrap();
-                create_job(self.ledger(), &definition(&job, &plan, self.jobs), &account(), &event).map(drop)
+                let account = BudgetedAccount { tenant: self.tenant(), ..account() };
+                create_job(self.ledger(), &definition(&job, &plan, self.jobs), &account, &event).map(drop)
+            }
+            12 | 13 if self.has_shares => {
+                let tenant = self.tenant().unwrap_or_else(|| TenantId::new("ads").unwrap());
+                let epsilon = 0.5 + self.dice.below(40) as f64 / 10.0;
+                let share = (self.dice.below(6) > 0).then(|| PrivacyBudget::new(epsilon, DELTA).unwrap());
+                set_share(self.ledger(), &SetShare { data_set: account().data_set, tenant, share })
             }
             1 => {
                 let shape = [None, Some(1.0)][self.dice.below(2) as usize];
@@ -145,6 +160,8 @@ struct Reading {
     budget: f64,
     charges: BTreeMap<String, String>,
     runs: BTreeMap<String, u64>,
+    tenants: BTreeMap<String, String>,
+    shares: BTreeMap<String, f64>,
 }
 
 impl Reading {
@@ -153,9 +170,17 @@ impl Reading {
             DataSetEvent::DataSetCreated { budget, .. } | DataSetEvent::BudgetGranted { budget } => {
                 self.budget = budget.epsilon;
             }
-            DataSetEvent::Reserved { job, charge, .. } | DataSetEvent::Recharged { job, charge, .. } => {
+            DataSetEvent::Reserved { job, charge, tenant, .. } => {
+                self.tenants.extend(tenant.map(|tenant| (job.to_string(), tenant.to_string())));
                 self.charges.insert(job.to_string(), charge);
             }
+            DataSetEvent::Recharged { job, charge, .. } => {
+                self.charges.insert(job.to_string(), charge);
+            }
+            DataSetEvent::ShareSet { tenant, share: Some(share) } => {
+                self.shares.insert(tenant.to_string(), share.epsilon);
+            }
+            DataSetEvent::ShareSet { tenant, share: None } => drop(self.shares.remove(tenant.as_str())),
             DataSetEvent::SweepReserved { sweep, charge, .. } => {
                 self.charges.insert(format!("of sweep {sweep}"), charge);
             }
@@ -166,7 +191,13 @@ impl Reading {
     }
 
     fn epsilon(&self) -> f64 {
-        let events = self.charges.values().map(|text| serde_json::from_str(text).unwrap()).collect();
+        self.epsilon_of(|_| true)
+    }
+
+    /// ε of the charges of the jobs that `counts` selects.
+    fn epsilon_of(&self, counts: impl Fn(&str) -> bool) -> f64 {
+        let charges = self.charges.iter().filter(|(job, _)| counts(job));
+        let events = charges.map(|(_, text)| serde_json::from_str(text).unwrap()).collect();
         Account::new(&Event::Composed { events }, Neighbouring::ZeroOut).unwrap().epsilon(DELTA).unwrap()
     }
 }
@@ -174,6 +205,7 @@ impl Reading {
 #[test]
 fn no_order_of_requests_takes_more_than_the_budget() {
     let mut counts = [0u64; 3];
+    let mut shared = 0u64;
     for seed in 0..SEEDS {
         let mut world = World::new(seed);
         for step in 0..STEPS {
@@ -192,6 +224,11 @@ fn no_order_of_requests_takes_more_than_the_budget() {
                 "seed {seed}, step {step}: {epsilon} > {}",
                 reading.budget
             );
+            for (tenant, share) in &reading.shares {
+                let own = reading.epsilon_of(|job| reading.tenants.get(job) == Some(tenant));
+                assert!(own <= share * (1.0 + 1e-9), "seed {seed}, step {step}: {tenant} {own} > {share}");
+                shared += u64::from(own > 0.0);
+            }
             for (sweep, runs) in &reading.runs {
                 let record = world.ledger().sweep(&SweepId::new(sweep.as_str()).unwrap()).unwrap();
                 assert!(
@@ -208,5 +245,5 @@ fn no_order_of_requests_takes_more_than_the_budget() {
         }
     }
     // Every kind of outcome came up often.
-    assert!(counts.iter().all(|count| *count > SEEDS), "{counts:?}");
+    assert!(counts.iter().all(|count| *count > SEEDS) && shared > SEEDS, "{counts:?} {shared}");
 }

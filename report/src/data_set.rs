@@ -4,17 +4,10 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::amount::{Amount, down, up};
 use crate::sections::{Block, Section};
+use crate::share::{self, ShareLine};
 use crate::{html, markdown};
-
-/// An amount of privacy.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Amount {
-    /// ε, in nats.
-    pub epsilon: f64,
-    /// δ that ε is stated at.
-    pub delta: f64,
-}
 
 /// What one job or sweep is charged for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,6 +22,9 @@ pub struct ChargeLine {
     pub branch: u64,
     /// ε of the charge alone, at the budget's δ.
     pub epsilon: f64,
+    /// The tenant whose share it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The event that is charged for.
     pub event: Value,
 }
@@ -51,6 +47,7 @@ pub struct ChargeLine {
 ///     adaptive: true,
 ///     entries: 1,
 ///     head: "ab".repeat(32),
+///     shares: Vec::new(),
 ///     jobs: Vec::new(),
 ///     version: "0.1.0".into(),
 /// };
@@ -78,6 +75,8 @@ pub struct DataSetReport {
     pub entries: u64,
     /// The hash of the last one, hexadecimal.
     pub head: String,
+    /// Every tenant that has a share or is charged.
+    pub shares: Vec<ShareLine>,
     /// Every job and sweep that was ever charged. Runs of sweeps are never shown.
     pub jobs: Vec<ChargeLine>,
     /// The version of the program.
@@ -86,7 +85,7 @@ pub struct DataSetReport {
 
 impl Serialize for DataSetReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("DataSetReport", 12)?;
+        let mut object = serializer.serialize_struct("DataSetReport", 13)?;
         object.serialize_field("data_set", &self.data_set)?;
         object.serialize_field("unit", &self.unit)?;
         object.serialize_field("neighbouring", &self.neighbouring)?;
@@ -97,6 +96,7 @@ impl Serialize for DataSetReport {
         object.serialize_field("adaptive", &self.adaptive)?;
         object.serialize_field("entries", &(!self.has_sweep()).then_some(self.entries))?;
         object.serialize_field("head", &self.head)?;
+        object.serialize_field("shares", &self.shares)?;
         object.serialize_field("jobs", &self.shown())?;
         object.serialize_field("version", &self.version)?;
         object.end()
@@ -121,12 +121,16 @@ impl DataSetReport {
     }
 
     fn sections(&self) -> Vec<Section> {
-        vec![
-            Section { title: "Guarantee", blocks: self.guarantee() },
+        let mut sections = vec![Section { title: "Guarantee", blocks: self.guarantee() }];
+        if !self.shares.is_empty() {
+            sections.push(Section { title: "Tenants", blocks: share::blocks(&self.shares) });
+        }
+        sections.extend([
             Section { title: "Charges", blocks: self.charges() },
             Section { title: "What the figures hold for", blocks: self.assumptions() },
             Section { title: "Record", blocks: self.record() },
-        ]
+        ]);
+        sections
     }
 
     fn guarantee(&self) -> Vec<Block> {
@@ -168,9 +172,10 @@ impl DataSetReport {
         let row = |line: &&ChargeLine| {
             let count = |count: u64| if line.state == "sweep" { "–".to_owned() } else { count.to_string() };
             let cells = [line.job.clone(), line.state.clone(), count(line.rows_bound), count(line.branch)];
-            [cells.to_vec(), vec![up(line.epsilon)]].concat()
+            let tenant = line.tenant.clone().unwrap_or_else(|| "–".to_owned());
+            [cells.to_vec(), vec![up(line.epsilon), tenant]].concat()
         };
-        let head = vec!["job or sweep", "state", "rows bound", "rewinds", "ε alone"];
+        let head = vec!["job or sweep", "state", "rows bound", "rewinds", "ε alone", "tenant"];
         let text = format!("The ε of these add up to {}, which is not what they cost together.", up(sum));
         vec![
             Block::Table { head, rows: shown.iter().map(row).collect() },
@@ -217,23 +222,21 @@ impl DataSetReport {
     }
 }
 
-/// Writes ε with five decimals, rounded up.
-fn up(epsilon: f64) -> String {
-    format!("{:.5}", (epsilon * 1e5).ceil() / 1e5)
-}
-
-/// Writes ε with five decimals, rounded down.
-fn down(epsilon: f64) -> String {
-    format!("{:.5}", (epsilon * 1e5).floor() / 1e5)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn line(job: &str, state: &str, epsilon: f64) -> ChargeLine {
         let event = Value::Null;
-        ChargeLine { job: job.into(), state: state.into(), rows_bound: 7, branch: 1, epsilon, event }
+        ChargeLine {
+            job: job.into(),
+            state: state.into(),
+            rows_bound: 7,
+            branch: 1,
+            epsilon,
+            tenant: None,
+            event,
+        }
     }
 
     fn of(jobs: Vec<ChargeLine>) -> DataSetReport {
@@ -249,6 +252,7 @@ mod tests {
             adaptive: false,
             entries: 3,
             head: "ab".repeat(32),
+            shares: Vec::new(),
             jobs,
             version: "0.1.0".into(),
         }
@@ -272,5 +276,19 @@ mod tests {
         let without = serde_json::to_value(of(vec![line("a", "spent", 1.2)])).unwrap();
         assert_eq!(without["entries"], 3);
         assert!(!of(Vec::new()).markdown().contains("Sweeps"));
+    }
+
+    #[test]
+    fn a_page_has_tenants_where_there_are_some() {
+        let at = |epsilon| Amount { epsilon, delta: 1e-7 };
+        let share = Some(at(1.0));
+        let left = Some(at(0.499_999));
+        let ads = ShareLine { tenant: "ads".into(), share, spent: at(0.300_001), reserved: at(0.2), left };
+        let jobs = vec![ChargeLine { tenant: Some("ads".into()), ..line("a", "spent", 0.3) }];
+        let report = DataSetReport { shares: vec![ads], ..of(jobs) };
+        assert!(report.markdown().contains("Tenants") && report.html().contains("0.30001"));
+        let json = serde_json::to_value(&report).unwrap();
+        assert!(json["shares"][0]["left"]["delta"] == 1e-7 && json["jobs"][0]["tenant"] == "ads", "{json}");
+        assert!(!of(Vec::new()).markdown().contains("Tenants"));
     }
 }

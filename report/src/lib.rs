@@ -44,6 +44,7 @@
 
 #![deny(missing_docs)]
 
+mod amount;
 mod bands;
 mod charts;
 mod data_set;
@@ -58,10 +59,12 @@ mod opening;
 mod privacy_curve;
 mod question;
 mod sections;
+mod share;
 mod statement;
 mod unit;
 
-pub use data_set::{Amount, ChargeLine, DataSetReport};
+pub use amount::Amount;
+pub use data_set::{ChargeLine, DataSetReport};
 pub use error::{ReportError, Result};
 pub use figures::{AtDelta, Figures};
 pub use grid_facts::GridFacts;
@@ -70,5 +73,6 @@ pub use job::{Job, SweepCharge};
 pub use markdown::markdown;
 pub use opening::Opening;
 pub use question::{Question, SamplingAssumption};
+pub use share::ShareLine;
 pub use statement::{PlanParticipation, ReleasedSoFar, Statement};
 pub use unit::Unit;

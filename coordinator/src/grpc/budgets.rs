@@ -52,6 +52,15 @@ impl Budgets for BudgetsService {
         .await
     }
 
+    async fn set_share(
+        &self,
+        request: Request<pb::SetShareRequest>,
+    ) -> Result<Response<pb::DataSet>, Status> {
+        let coordinator = self.0.clone();
+        let (_, request) = caller_and_message(request)?;
+        run_detached(async move { coordinator.set_share(request.try_into()?).await }).await
+    }
+
     async fn list_data_set_entries(
         &self,
         request: Request<pb::ListDataSetEntriesRequest>,

@@ -21,6 +21,7 @@ impl Coordinator {
     /// serves that after its next heartbeat.
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let job = request.job.clone();
+        self.check_tenant(&job).await?;
         // A branch opened on an outdated ledger would hide rows of the branch before that this ledger does not know.
         self.wait_out_grace_period(&job, Instant::now()).await?;
         let _change = self.lock_changes().await;

@@ -1,19 +1,22 @@
 //! Data sets: recording them, reading and raising their budgets.
 
 use ledger::{DataSetRecord, DataSetState};
-use proto::model::{CreateDataSet, PrivacyBudget};
+use proto::model::{CreateDataSet, PrivacyBudget, SetShare};
 use proto::{DataSetId, Result, ServiceError, pb};
 use release::budget;
 use tracing::info;
 
 use super::branches::{MAX_ENTRIES, MAX_ENTRY_BYTES, entry_message};
+use super::tenants::check_is_of_no_tenant;
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
     /// Records a data set, or returns it if it exists with the same definition.
     pub async fn create_data_set(&self, request: CreateDataSet) -> Result<pb::DataSet> {
+        check_is_of_no_tenant()?;
         let CreateDataSet { data_set, unit, neighbouring, budget } = request;
-        let record = DataSetRecord { data_set: data_set.clone(), unit, neighbouring, budget };
+        let shares = Default::default();
+        let record = DataSetRecord { data_set: data_set.clone(), unit, neighbouring, budget, shares };
         let created = self.with_ledger(move |ledger| ledger.create_data_set(&record)).await?;
         info!(%data_set, ?created, epsilon = budget.epsilon, delta = budget.delta, "data set recorded");
         self.data_set(data_set).await
@@ -21,10 +24,22 @@ impl Coordinator {
 
     /// Replaces a data set's budget.
     pub async fn grant_budget(&self, data_set: DataSetId, budget: PrivacyBudget) -> Result<pb::DataSet> {
+        check_is_of_no_tenant()?;
         self.check_charges_known().await?;
         let name = data_set.clone();
         self.with_ledger(move |ledger| budget::grant(ledger, &name, budget)).await?;
         info!(%data_set, epsilon = budget.epsilon, delta = budget.delta, "budget granted");
+        self.data_set(data_set).await
+    }
+
+    /// Sets a tenant's share of a data set's budget.
+    pub async fn set_share(&self, request: SetShare) -> Result<pb::DataSet> {
+        check_is_of_no_tenant()?;
+        self.check_charges_known().await?;
+        let SetShare { data_set, tenant, share } = request.clone();
+        self.with_ledger(move |ledger| budget::set_share(ledger, &request)).await?;
+        let epsilon = share.map(|share| share.epsilon);
+        info!(%data_set, %tenant, epsilon, delta = share.map(|share| share.delta), "share set");
         self.data_set(data_set).await
     }
 

@@ -11,6 +11,7 @@ use release::job::JobDefinition;
 use tokio::time::Instant;
 use tracing::info;
 
+use super::tenants::charged_account;
 use crate::cluster::JobView;
 use crate::coordinator::Coordinator;
 use crate::plan_summary::PlanSummary;
@@ -21,6 +22,7 @@ const MAX_HINTS: usize = 4096;
 impl Coordinator {
     /// Creates a job, or returns it if it exists with the same definition.
     pub async fn create_job(&self, request: CreateJob) -> Result<pb::Job> {
+        let request = CreateJob { account: charged_account(request.account)?, ..request };
         if request.account.is_none() && self.settings().require_data_set {
             let allowed = "a data set whose budget pays for the job: this coordinator requires one";
             return Err(ServiceError::invalid("account.data_set", "missing", allowed));
@@ -124,6 +126,7 @@ impl Coordinator {
 
     /// Finishes a job: no more rows are bound, and those bound are still served.
     pub async fn finish_job(&self, job: JobId) -> Result<pb::Job> {
+        self.check_tenant(&job).await?;
         let _change = self.lock_changes().await;
         let record = self.set_state(&job, JobState::Finished).await?;
         info!(%job, "job finished");
@@ -134,6 +137,7 @@ impl Coordinator {
 
     /// Destroys a job. Once the ledger has recorded it nothing of the job is released; the rest is tidying up.
     pub async fn destroy_job(&self, job: JobId) -> Result<pb::DestroyJobResponse> {
+        self.check_tenant(&job).await?;
         {
             let _change = self.lock_changes().await;
             let record = self.set_state(&job, JobState::Destroyed).await?;

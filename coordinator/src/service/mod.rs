@@ -7,6 +7,7 @@ mod noise;
 mod quotas;
 mod reshard;
 mod shards;
+mod tenants;
 mod watermarks;
 mod workers;
 

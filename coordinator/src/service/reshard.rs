@@ -21,6 +21,7 @@ impl Coordinator {
     /// they take longer than half an hour, the old ones stay and this fails. A second request for the same number waits
     /// for the same shards.
     pub async fn reshard_job(&self, job: JobId, shards: u32) -> Result<pb::Job> {
+        self.check_tenant(&job).await?;
         if self.has_layout(&job, shards)? {
             return self.job_message(&job);
         }

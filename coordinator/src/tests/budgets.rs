@@ -17,6 +17,7 @@ fn charged(name: &str) -> CreateJob {
         unit: PrivacyUnit::User,
         neighbouring: NeighbouringRelation::ZeroOut,
         sampling: String::new(),
+        tenant: None,
     };
     CreateJob { job: JobId::new(name).unwrap(), account: Some(account), ..create(4096, 1) }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proto::{
-    DataSetId, JobId, Nonce, SweepId,
+    DataSetId, JobId, Nonce, SweepId, TenantId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,13 @@ pub enum DataSetEvent {
         /// The new budget.
         budget: PrivacyBudget,
     },
+    /// A tenant has another share, or none any more.
+    ShareSet {
+        /// The tenant.
+        tenant: TenantId,
+        /// The share.
+        share: Option<PrivacyBudget>,
+    },
     /// A job was created, and its whole plan is charged for.
     Reserved {
         /// The job.
@@ -42,6 +49,9 @@ pub enum DataSetEvent {
         job_nonce: Nonce,
         /// The event of the job's plan, as JSON.
         charge: String,
+        /// The tenant whose share it is in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantId>,
     },
     /// A job rewound.
     Recharged {
@@ -122,17 +132,32 @@ impl ReplayedDataSet {
                 return Err("a data set is recorded first");
             };
             let data_set = DataSetId::new(name).map_err(|_| "a name that no data set can have")?;
-            self.created = Some((DataSetRecord { data_set, unit, neighbouring, budget }, ledger));
+            let shares = BTreeMap::new();
+            self.created = Some((DataSetRecord { data_set, unit, neighbouring, budget, shares }, ledger));
             return Ok(());
         };
         match event {
             DataSetEvent::DataSetCreated { .. } => return Err("a data set is recorded once"),
             DataSetEvent::BudgetGranted { budget } => record.budget = budget,
-            DataSetEvent::Reserved { job, job_nonce, charge } => {
-                let planned = charge.clone();
-                let data_set = record.data_set.clone();
-                let state = ChargeState::Open;
-                self.charge(job, Charge { data_set, job_nonce, planned, event: charge, state, sweep: None })?;
+            DataSetEvent::ShareSet { tenant, share } => match share {
+                Some(share) => {
+                    record.shares.insert(tenant, share);
+                }
+                None => {
+                    record.shares.remove(&tenant).ok_or("a share that was there is taken away")?;
+                }
+            },
+            DataSetEvent::Reserved { job, job_nonce, charge, tenant } => {
+                let charge = Charge {
+                    data_set: record.data_set.clone(),
+                    job_nonce,
+                    planned: charge.clone(),
+                    event: charge,
+                    state: ChargeState::Open,
+                    sweep: None,
+                    tenant,
+                };
+                self.charge(job, charge)?;
             }
             DataSetEvent::Recharged { job, charge, .. } => self.open(&job)?.event = charge,
             DataSetEvent::Settled { job, given_back } => {
@@ -157,6 +182,7 @@ impl ReplayedDataSet {
                     event: of.run.clone(),
                     state: ChargeState::Open,
                     sweep: Some(sweep),
+                    tenant: None,
                 };
                 self.charge(job, charge)?;
             }

@@ -9,7 +9,7 @@
 //! what each branch before had released, and [`Ledger::bind`](crate::Ledger::bind) refuses rows ≥ n and every branch but
 //! the current one.
 
-use proto::{DataSetId, JobId, SweepId};
+use proto::{DataSetId, JobId, SweepId, TenantId};
 use redb::ReadableTable;
 
 use super::sweep_runs;
@@ -32,7 +32,7 @@ pub fn reserve(
     job: &JobRecord,
     reservation: &Reservation,
 ) -> Result<(), Fail> {
-    let Reservation { data_set, event, expected, sweep } = reservation;
+    let Reservation { data_set, event, expected, sweep, tenant } = reservation;
     existing(&transaction.open_table(DATA_SETS)?, data_set)?;
     let changed = || LedgerError::DataSetChanged { data_set: data_set.to_string() };
     check_head(&transaction.open_table(HEADS)?, data_set, expected.ok_or_else(changed)?)?;
@@ -43,13 +43,18 @@ pub fn reserve(
         event: event.clone(),
         state: ChargeState::Open,
         sweep: sweep.clone(),
+        tenant: tenant.clone(),
     };
     put_charge(&mut transaction.open_table(CHARGES)?, &job.job, &charge)?;
     if let Some(sweep) = sweep {
         return sweep_runs::start_run(transaction, job, reservation, sweep);
     }
-    let reserved =
-        DataSetEvent::Reserved { job: job.job.clone(), job_nonce: job.nonce, charge: event.clone() };
+    let reserved = DataSetEvent::Reserved {
+        job: job.job.clone(),
+        job_nonce: job.nonce,
+        charge: event.clone(),
+        tenant: tenant.clone(),
+    };
     chains::append(transaction, data_set, &reserved)
 }
 
@@ -68,6 +73,10 @@ pub fn check_same(
         (Some(charge), Some(requested)) if charge.sweep != requested.sweep => {
             let name = |sweep: &Option<SweepId>| sweep.as_ref().map_or_else(none, ToString::to_string);
             format!("sweep is {}, requested {}", name(&charge.sweep), name(&requested.sweep))
+        }
+        (Some(charge), Some(requested)) if charge.tenant != requested.tenant => {
+            let name = |tenant: &Option<TenantId>| tenant.as_ref().map_or_else(none, ToString::to_string);
+            format!("tenant is {}, requested {}", name(&charge.tenant), name(&requested.tenant))
         }
         (Some(charge), Some(requested)) if charge.planned != requested.event => {
             format!("account is {}, requested {}", charge.planned, requested.event)

@@ -1,6 +1,6 @@
 //! Data sets: recorded once, under one definition, with a budget that may be replaced.
 
-use proto::{DataSetId, JobId, model::PrivacyBudget};
+use proto::{DataSetId, JobId, TenantId, model::PrivacyBudget};
 use redb::{ReadTransaction, ReadableTable};
 
 use super::{charges, sweep_runs};
@@ -58,6 +58,40 @@ impl Ledger {
             record.budget = budget;
             data_sets.insert(data_set.as_str(), tables::encode(&record)?.as_slice())?;
             chains::append(transaction, data_set, &DataSetEvent::BudgetGranted { budget })?;
+            Ok(Outcome::Commit(()))
+        })
+    }
+
+    /// Sets a tenant's share, which the caller found to hold the tenant's charges, or takes it away.
+    ///
+    /// # Errors
+    /// [`LedgerError::DataSetChanged`] unless the end of the chain is still the expected one: decide again;
+    /// [`LedgerError::NotFound`] where a share that is to be taken away is not there.
+    pub fn set_share(
+        &self,
+        data_set: &DataSetId,
+        tenant: &TenantId,
+        share: Option<PrivacyBudget>,
+        expected: Head,
+    ) -> Result<()> {
+        self.store.write("set_share", |transaction| {
+            let mut data_sets = transaction.open_table(DATA_SETS)?;
+            let mut record = existing(&data_sets, data_set)?;
+            charges::check_head(&transaction.open_table(HEADS)?, data_set, expected)?;
+            let before = match share {
+                Some(share) => record.shares.insert(tenant.clone(), share),
+                None => record.shares.remove(tenant),
+            };
+            if share.is_none() && before.is_none() {
+                let name = format!("{tenant} in data set {data_set}");
+                return Err(LedgerError::NotFound { what: "share of tenant", name }.into());
+            }
+            if before == share {
+                return Ok(Outcome::Nothing(()));
+            }
+            self.copies.check()?;
+            data_sets.insert(data_set.as_str(), tables::encode(&record)?.as_slice())?;
+            chains::append(transaction, data_set, &DataSetEvent::ShareSet { tenant: tenant.clone(), share })?;
             Ok(Outcome::Commit(()))
         })
     }

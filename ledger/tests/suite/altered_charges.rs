@@ -2,7 +2,7 @@
 
 use ledger::{DataSetRecord, Ledger, LedgerError, Reservation, SweepRecord};
 use proto::{
-    DataSetId, SweepId,
+    DataSetId, SweepId, TenantId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use redb::{Database, ReadableTable, TableDefinition};
@@ -21,12 +21,19 @@ fn charged(place: &Place) {
         unit: PrivacyUnit::User,
         neighbouring: NeighbouringRelation::ZeroOut,
         budget: PrivacyBudget::new(2.0, 1e-6).unwrap(),
+        shares: Default::default(),
     };
     ledger.create_data_set(&record).unwrap();
     let expected = Some(ledger.data_set(&data_set).unwrap().head);
-    let reservation = Reservation { data_set, event: "{\"rho\":0.5}".to_owned(), expected, sweep: None };
+    let event = "{\"rho\":0.5}".to_owned();
+    let tenant = TenantId::new("ads").ok();
+    let reservation = Reservation { data_set, event, expected, sweep: None, tenant };
     ledger.create_charged_job(&job("j"), &two_shards(), Some(&reservation)).unwrap();
     let data_set = reservation.data_set;
+    let tenant = TenantId::new("search").unwrap();
+    let share = PrivacyBudget::new(1.5, 1e-6).unwrap();
+    let head = ledger.data_set(&data_set).unwrap().head;
+    ledger.set_share(&data_set, &tenant, Some(share), head).unwrap();
     let sweep = SweepRecord {
         sweep: SweepId::new("s").unwrap(),
         data_set: data_set.clone(),
@@ -69,6 +76,9 @@ fn an_altered_charge_or_budget_is_damage() {
         (SWEEPS, "\"started\":0", "\"started\":1"),
         (DATA_SETS, "2.0", "9.0"),
         (DATA_SETS, "user", "example"),
+        (DATA_SETS, "1.5", "1.9"),
+        (DATA_SETS, "search", "sesrch"),
+        (CHARGES, "\"ads\"", "\"abs\""),
     ] {
         let place = Place::new();
         charged(&place);

@@ -7,7 +7,7 @@ use ledger::{
     Stamp,
 };
 use proto::{
-    DataSetId,
+    DataSetId, TenantId,
     model::{NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit},
 };
 
@@ -24,6 +24,7 @@ fn mails() -> DataSetRecord {
         neighbouring: NeighbouringRelation::ZeroOut,
         // A number whose last digit not every reader of JSON gets right.
         budget: PrivacyBudget::new(0.1 + 0.2, 1e-6).unwrap(),
+        shares: Default::default(),
     }
 }
 
@@ -37,6 +38,7 @@ fn reservation(expected: Head) -> Reservation {
         event: "{\"kind\":\"planned\"}".to_owned(),
         expected: Some(expected),
         sweep: None,
+        tenant: None,
     }
 }
 
@@ -68,6 +70,14 @@ fn a_data_set_is_recorded_once_and_stays() {
         assert!(matches!(refused, LedgerError::AlreadyExists { what: "data set", .. }), "{refused}");
     }
     create(&ledger, "j", head(&ledger)).unwrap();
+    let tenant = TenantId::new("ads").unwrap();
+    let share = PrivacyBudget::new(0.1, 1e-7).unwrap();
+    let before = head(&ledger);
+    ledger.set_share(&name(), &tenant, Some(share), before).unwrap();
+    let late = ledger.set_share(&name(), &tenant, None, before).unwrap_err();
+    assert!(matches!(late, LedgerError::DataSetChanged { .. }), "{late}");
+    let none = ledger.set_share(&name(), &TenantId::new("search").unwrap(), None, head(&ledger)).unwrap_err();
+    assert!(matches!(none, LedgerError::NotFound { .. }), "{none}");
     ledger.grant_budget(&name(), PrivacyBudget::new(1.0 / 3.0, 1e-7).unwrap(), head(&ledger)).unwrap();
     let before = ledger.data_set(&name()).unwrap();
     drop(ledger);
@@ -80,8 +90,8 @@ fn a_data_set_is_recorded_once_and_stays() {
         .into_iter()
         .map(|entry| Stamp::split(&entry.event).unwrap().1.split('"').nth(3).unwrap().to_owned())
         .collect();
-    assert_eq!(kinds, ["data_set_created", "reserved", "budget_granted"]);
-    assert_eq!(before.head.entries, 3);
+    assert_eq!(kinds, ["data_set_created", "reserved", "share_set", "budget_granted"]);
+    assert_eq!(before.head.entries, 4);
 }
 
 /// Of all that decided on one state, one is admitted: the others must decide again.

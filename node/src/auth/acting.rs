@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use proto::TenantId;
 use tokio::task_local;
 
 task_local! {
@@ -12,18 +13,26 @@ task_local! {
 }
 
 /// A caller's role and identity, such as `operator spiffe://here/rustle/operator` or `trainer token:4fa01b23c4d5`, where the
-/// digits begin a token's digest. Never a token.
+/// digits begin a token's digest, and the tenant that the caller acts for. Never a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallerName(Arc<str>);
+pub struct CallerName {
+    name: Arc<str>,
+    tenant: Option<TenantId>,
+}
 
 impl CallerName {
-    pub(super) fn new(name: String) -> Self {
-        Self(name.into())
+    pub(super) fn new(name: String, tenant: Option<TenantId>) -> Self {
+        Self { name: name.into(), tenant }
     }
 
     /// Returns the name.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
+    }
+
+    /// Returns the tenant that the caller's credentials name.
+    pub fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
     }
 
     /// Runs the handler of a call, which finds this as [`caller`].
@@ -56,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     async fn spawned_tasks_act_for_the_caller_only_when_carried() {
-        let name = CallerName::new("operator token:4fa01b23c4d5".to_owned());
+        let name = CallerName::new("operator token:4fa01b23c4d5".to_owned(), TenantId::new("ads").ok());
         let (carried, bare) = name
             .clone()
             .scope(async {

@@ -3,6 +3,7 @@
 use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderMap};
 
+use proto::TenantId;
 use proto::rpc::{CallerRole, Rpc};
 
 use super::refusal::RefusalLog;
@@ -27,14 +28,21 @@ impl Caller {
         self.grants.as_ref().is_none_or(|grants| grants.iter().any(is_member))
     }
 
-    /// Returns the caller's roles that may make a call of `roles`, and its identity.
+    /// Returns the caller's roles that may make a call of `roles`, its identity, and the tenant that any of its credentials
+    /// names: one that shows credentials with a tenant and others without is the tenant's all the same.
     pub fn name(&self, roles: &[CallerRole]) -> CallerName {
-        let Some(grants) = &self.grants else { return CallerName::new(format!("anyone {}", self.identity)) };
+        let Some(grants) = &self.grants else {
+            return CallerName::new(format!("anyone {}", self.identity), None);
+        };
         let own =
             |role: &&CallerRole| roles.contains(role) && grants.iter().any(|grant| grant.role == **role);
         let own: Vec<&str> = CallerRole::ALL.iter().filter(own).map(|role| role.name()).collect();
-        CallerName::new(format!("{} {}", own.join("+"), self.identity))
+        CallerName::new(format!("{} {}", own.join("+"), self.identity), tenants(grants).next().cloned())
     }
+}
+
+fn tenants(grants: &[Grant]) -> impl Iterator<Item = &TenantId> {
+    grants.iter().filter_map(|grant| grant.tenant.as_ref())
 }
 
 /// What a caller shows.
@@ -120,7 +128,9 @@ impl Authenticator {
         let roles = rpc.map_or(&[][..], |rpc| rpc.roles);
         let admitting: Vec<Grant> =
             grants.iter().filter(|grant| roles.contains(&grant.role)).cloned().collect();
-        if admitting.is_empty() {
+        // Which of two tenants a job is charged to is never guessed.
+        let is_of_two = tenants(grants).zip(tenants(grants).skip(1)).any(|(one, other)| one != other);
+        if admitting.is_empty() || is_of_two {
             // A path that is not in the table is the caller's own text.
             self.refusals.forbidden(&caller.key, rpc.map_or("other", |rpc| rpc.path));
             return Err(Refusal::Forbidden);
@@ -174,8 +184,33 @@ mod tests {
         let own = Some("spiffe://here/rustle/coordinator");
         let job = named(own, Peer::Certified(HERE, identity("spiffe://here/rustle/job/a")));
         assert_eq!(job, "trainer spiffe://here/rustle/job/a");
+        let ads = named(own, Peer::Certified(HERE, identity("spiffe://here/rustle/operator/ads")));
+        assert_eq!(ads, "operator spiffe://here/rustle/operator/ads");
         assert_eq!(named(own, Peer::Local), "anyone local");
         assert_eq!(named(None, Peer::Plain(HERE)), "anyone 127.0.0.1");
+    }
+
+    #[test]
+    fn any_credential_with_a_tenant_makes_the_caller_the_tenants() {
+        let tenant =
+            |name: &str| Grant { tenant: TenantId::new(name).ok(), ..Grant::for_all(CallerRole::Operator) };
+        let all = Grant::for_all(CallerRole::Operator);
+        let caller = |grants: &[Grant]| Caller {
+            key: ClientKey("c".into()),
+            grants: Some(grants.to_vec()),
+            identity: "c".to_owned(),
+        };
+        let of =
+            |grants: &[Grant]| caller(grants).name(&[CallerRole::Operator]).tenant().map(ToString::to_string);
+        assert_eq!(of(std::slice::from_ref(&all)), None);
+        assert_eq!(of(&[all.clone(), tenant("ads")]).as_deref(), Some("ads"));
+        assert_eq!(of(&[tenant("ads"), all.clone()]).as_deref(), Some("ads"));
+        let authenticator = Authenticator::new(None, None);
+        let admit = |grants: &[Grant]| {
+            authenticator.admit(&caller(grants), rpc::find("/rustle.v1.Jobs/CreateJob")).map(drop)
+        };
+        assert_eq!(admit(&[tenant("ads"), all, tenant("ads")]), Ok(()));
+        assert_eq!(admit(&[tenant("ads"), tenant("search")]), Err(Refusal::Forbidden));
     }
 
     #[test]

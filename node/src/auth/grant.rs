@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use proto::TenantId;
 use proto::rpc::CallerRole;
 
 use super::{Identity, Role};
@@ -15,22 +16,27 @@ pub struct Grant {
     pub name: Option<String>,
     /// Coordinates that may be fetched, in order and not touching; `None` for all.
     pub ranges: Option<Vec<Range<u64>>>,
+    /// The tenant that an operator acts for; `None` for none.
+    pub tenant: Option<TenantId>,
 }
 
 impl Grant {
     /// Returns the grant of a role for all jobs and workers.
     pub fn for_all(role: CallerRole) -> Self {
-        Self { role, name: None, ranges: None }
+        Self { role, name: None, ranges: None, tenant: None }
     }
 
     /// Returns the grant of a certificate's identity. A job's certificate counts as a trainer's token of that job.
     pub fn from_identity(identity: &Identity) -> Self {
-        let named = |role, name: &String| Self { role, name: Some(name.clone()), ranges: None };
+        let named = |role, name: &String| Self { name: Some(name.clone()), ..Self::for_all(role) };
         match &identity.role {
             Role::Coordinator => Self::for_all(CallerRole::Coordinator),
             Role::Worker(name) => named(CallerRole::Worker, name),
             Role::Job(name) => named(CallerRole::Trainer, name),
             Role::Operator => Self::for_all(CallerRole::Operator),
+            Role::TenantOperator(tenant) => {
+                Self { tenant: Some(tenant.clone()), ..Self::for_all(CallerRole::Operator) }
+            }
             Role::Auditor => Self::for_all(CallerRole::Auditor),
             Role::Scraper => Self::for_all(CallerRole::Scraper),
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use proto::TenantId;
+
 /// The identity `spiffe://TRUST-DOMAIN/rustle/ROLE[/NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -22,6 +24,8 @@ pub enum Role {
     Job(String),
     /// A person or program that creates, changes and ends jobs.
     Operator,
+    /// An operator of this tenant: what it does is charged to the tenant.
+    TenantOperator(TenantId),
     /// A reader of jobs, reports and ledger entries.
     Auditor,
     /// Reads metrics, and asks for health.
@@ -51,6 +55,7 @@ impl Role {
             None if path == "scraper" => Self::Scraper,
             Some(("worker", worker)) => Self::Worker(name(worker)?),
             Some(("job", job)) => Self::Job(name(job)?),
+            Some(("operator", tenant)) => Self::TenantOperator(TenantId::new(tenant).ok()?),
             _ => return None,
         })
     }
@@ -69,6 +74,7 @@ impl fmt::Display for Role {
             Self::Worker(name) => write!(f, "worker/{name}"),
             Self::Job(name) => write!(f, "job/{name}"),
             Self::Operator => f.write_str("operator"),
+            Self::TenantOperator(tenant) => write!(f, "operator/{tenant}"),
             Self::Auditor => f.write_str("auditor"),
             Self::Scraper => f.write_str("scraper"),
         }
@@ -87,7 +93,9 @@ mod tests {
 
     #[test]
     fn identities_read_back_what_they_print() {
-        for role in ["coordinator", "worker/w-1", "job/digits", "operator", "auditor", "scraper"] {
+        for role in
+            ["coordinator", "worker/w-1", "job/digits", "operator", "operator/ads", "auditor", "scraper"]
+        {
             let uri = format!("spiffe://lab.example/rustle/{role}");
             assert_eq!(Identity::parse(&uri).unwrap().to_string(), uri);
         }
@@ -103,6 +111,8 @@ mod tests {
             "spiffe://lab/rustle/",
             "spiffe://lab/rustle/Operator",
             "spiffe://lab/rustle/operator/",
+            "spiffe://lab/rustle/operator/.ads",
+            "spiffe://lab/rustle/auditor/ads",
             "spiffe://lab/rustle/worker",
             "spiffe://lab/rustle/worker/",
             "spiffe://lab/rustle/job/a/b",

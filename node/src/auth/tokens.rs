@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use proto::CoordinateRange;
+use proto::{CoordinateRange, TenantId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
@@ -69,6 +69,9 @@ pub struct TokenEntry {
     /// Coordinates [a, b) that a trainer may fetch; left out for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranges: Option<Vec<(u64, u64)>>,
+    /// The tenant that an operator acts for; left out for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
 }
 
 /// Returns the SHA-256 of a token in hexadecimal, as the tokens file holds it.
@@ -185,11 +188,15 @@ fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
     if ranges.is_some() && entry.role != CallerRole::Trainer {
         return Err(format!("role {} has ranges; allowed: for a trainer alone", entry.role.name()));
     }
+    if entry.tenant.is_some() && entry.role != CallerRole::Operator {
+        return Err(format!("role {} has a tenant; allowed: for an operator alone", entry.role.name()));
+    }
     if ranges.iter().flatten().any(Range::is_empty) {
         return Err("a range is empty; allowed: [a, b] with a < b".into());
     }
     let ranges = ranges.map(joined);
-    Ok((digest, (Grant { role: entry.role, name: entry.name, ranges }, entry.expires)))
+    let TokenEntry { role, name, expires, tenant, .. } = entry;
+    Ok((digest, (Grant { role, name, ranges, tenant }, expires)))
 }
 
 /// Joins ranges that touch: a request that spans both is allowed as well.
@@ -234,6 +241,8 @@ mod tests {
             line("x", "\"role\":\"coordinator\""),
             line("x", "\"role\":\"auditor\",\"ranges\":[[0,1]]"),
             line("x", "\"role\":\"trainer\",\"ranges\":[[1,1]]"),
+            line("x", "\"role\":\"auditor\",\"tenant\":\"ads\""),
+            line("x", "\"role\":\"operator\",\"tenant\":\"a/b\""),
             "{\"sha256\":\"00\",\"role\":\"trainer\"}".to_owned(),
         ] {
             fs::write(&path, &bad).unwrap();

@@ -30,7 +30,7 @@ pub enum TlsError {
     /// The certificate names no role.
     #[error(
         "certificate {path} names no role; allowed: one URI spiffe://TRUST-DOMAIN/rustle/ followed by coordinator, \
-         worker/NAME, job/JOB, operator, auditor or scraper"
+         worker/NAME, job/JOB, operator, operator/TENANT, auditor or scraper"
     )]
     NoIdentity {
         /// The file.

@@ -10,9 +10,12 @@ use serde::{Deserialize, Serialize};
 pub struct BudgetShortfall {
     /// The data set.
     pub data_set: String,
-    /// The budget's δ.
+    /// The tenant whose share does not hold the request; empty where it is the whole budget that does not.
+    #[serde(default)]
+    pub tenant: String,
+    /// δ of the budget or share.
     pub delta: String,
-    /// The budget's ε.
+    /// ε of the budget or share.
     pub budget: String,
     /// ε of the charges that nothing gives back.
     pub spent: String,
@@ -28,15 +31,22 @@ pub struct BudgetShortfall {
 
 impl fmt::Display for BudgetShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { data_set, delta, budget, spent, reserved, asked, total, fits } = self;
+        let Self { data_set, tenant, delta, budget, spent, reserved, asked, total, fits } = self;
+        match tenant.as_str() {
+            "" => write!(f, "data set {data_set} has a budget")?,
+            tenant => write!(f, "tenant {tenant} has a share in data set {data_set}")?,
+        }
         write!(
             f,
-            "data set {data_set} has a budget of ε = {budget} at δ = {delta}: spent is {spent}, reserved {reserved} more; \
-             the request alone costs {asked}, and all together {total}. Allowed: "
+            " of ε = {budget} at δ = {delta}: spent is {spent}, reserved {reserved} more; the request alone costs {asked}, \
+             and all together {total}. Allowed: "
         )?;
         if !fits.is_empty() {
             write!(f, "noise_multiplier at least {fits}, or ")?;
         }
-        f.write_str("a larger budget (rustle budget grant)")
+        f.write_str(match tenant.as_str() {
+            "" => "a larger budget (rustle budget grant)",
+            _ => "a larger share (rustle budget share)",
+        })
     }
 }

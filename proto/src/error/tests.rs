@@ -46,6 +46,7 @@ fn one_of_each() -> Vec<ServiceError> {
         RangeBeyondDimension { start: 0, end: 2, dimension: 1 },
         BudgetExceeded(Box::new(BudgetShortfall {
             data_set: text(),
+            tenant: text(),
             delta: text(),
             budget: text(),
             spent: text(),

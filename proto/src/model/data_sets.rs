@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::{DataSetId, Result, ServiceError, pb};
+use crate::{DataSetId, Result, ServiceError, TenantId, pb};
 
 /// The unit of privacy: the holder of the contribution that is clipped to the clip norm in every round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +141,28 @@ impl TryFrom<pb::CreateDataSetRequest> for CreateDataSet {
     }
 }
 
+/// A request to set a tenant's share of a data set's budget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetShare {
+    /// The data set.
+    pub data_set: DataSetId,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The most that all jobs of the tenant may cost together; `None` takes the share away.
+    pub share: Option<PrivacyBudget>,
+}
+
+impl TryFrom<pb::SetShareRequest> for SetShare {
+    type Error = ServiceError;
+    fn try_from(request: pb::SetShareRequest) -> Result<Self> {
+        Ok(Self {
+            data_set: DataSetId::new(request.data_set)?,
+            tenant: TenantId::new(request.tenant)?,
+            share: request.share.map(|share| Some(share).try_into()).transpose()?,
+        })
+    }
+}
+
 /// The data set that a job draws on, and what the job's account assumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetedAccount {
@@ -152,6 +174,8 @@ pub struct BudgetedAccount {
     pub neighbouring: NeighbouringRelation,
     /// JSON of the way in which the records of each round are chosen; empty for any order.
     pub sampling: String,
+    /// The tenant whose share is charged; `None` for none.
+    pub tenant: Option<TenantId>,
 }
 
 impl TryFrom<pb::BudgetedAccount> for BudgetedAccount {
@@ -162,6 +186,10 @@ impl TryFrom<pb::BudgetedAccount> for BudgetedAccount {
             unit: account.unit.parse()?,
             neighbouring: account.neighbouring.parse()?,
             sampling: account.sampling,
+            tenant: Some(account.tenant)
+                .filter(|tenant| !tenant.is_empty())
+                .map(TenantId::new)
+                .transpose()?,
         })
     }
 }

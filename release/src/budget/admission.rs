@@ -2,17 +2,17 @@
 
 use accounting::Event;
 use accounting::calibration::{Target, noise_multiplier};
-use ledger::{Created, DataSetRecord, DataSetState, Head, Ledger, LedgerError, Reservation};
+use ledger::{ChargedJob, Created, DataSetRecord, DataSetState, Head, Ledger, LedgerError, Reservation};
 use proto::model::{BudgetedAccount, PrivacyBudget};
-use proto::{BudgetShortfall, DataSetId, JobId};
+use proto::{BudgetShortfall, DataSetId, JobId, TenantId};
 
+use super::bound::Bound;
 use super::decision::decide;
 use super::events::{self, invalid};
 use super::odometer::is_spent;
+use super::rounding::{ROUNDING, rounded_up};
+use super::shares;
 use crate::job::JobDefinition;
-
-/// The part of ε by which a composition may come out lower when its parts are in another order, or read again from JSON.
-const ROUNDING: f64 = 1e-12;
 
 /// Creates a job whose whole plan, `event`, its data set's budget holds. A job that exists under the same definition and
 /// account reserves nothing more.
@@ -50,10 +50,10 @@ pub fn admit(
     check_same_neighbours(&state.record, account)?;
     let expected = match ledger.job(job)? {
         Some(_) => None,
-        None => Some(admitted(&state, event)?),
+        None => Some(admitted(&state, event, account.tenant.as_ref())?),
     };
-    let data_set = account.data_set.clone();
-    Ok(Admission(Reservation { data_set, event: text, expected, sweep: None }))
+    let BudgetedAccount { data_set, tenant, .. } = account.clone();
+    Ok(Admission(Reservation { data_set, event: text, expected, sweep: None, tenant }))
 }
 
 /// Creates the job that was admitted.
@@ -83,46 +83,58 @@ pub fn check_same_neighbours(record: &DataSetRecord, account: &BudgetedAccount) 
     Ok(())
 }
 
-/// Returns the end of the chain on which the event was found to fit.
-pub fn admitted(state: &DataSetState, event: &Event) -> Result<Head, LedgerError> {
-    let others = events::charged(state, |_| true)?;
-    check_fits(state, others, event, || least_noise(state, event))?;
+/// Returns the end of the chain on which the event was found to fit, in the tenant's share and in the whole.
+pub fn admitted(state: &DataSetState, event: &Event, tenant: Option<&TenantId>) -> Result<Head, LedgerError> {
+    let bounds = Bound::of_charge(&state.record, tenant)?;
+    let all = |_: &ChargedJob| true;
+    bounds
+        .iter()
+        .try_for_each(|bound| check_fits(state, bound, all, event, || least_noise(state, &bounds, event)))?;
     Ok(state.head)
 }
 
-/// Checks that the budget holds `asked` beside `others`. `fits` is the noise multiplier that it would hold, if any.
+/// Checks that the bound holds `asked` beside those of its charges that `others` selects. `fits` is the noise multiplier that
+/// it would hold, if any.
 pub fn check_fits(
     state: &DataSetState,
-    others: Vec<Event>,
+    bound: &Bound,
+    others: impl Fn(&ChargedJob) -> bool,
     asked: &Event,
     fits: impl FnOnce() -> Option<f64>,
 ) -> Result<(), LedgerError> {
-    let PrivacyBudget { epsilon: budget, delta } = state.record.budget;
-    let before = events::epsilon(others.clone(), &state.record)?;
-    let all = [others, vec![asked.clone()]].concat();
-    let total = events::epsilon(all, &state.record)?;
+    let PrivacyBudget { epsilon: budget, delta } = bound.budget;
+    let others = bound.charged(state, others)?;
+    let all = [others.clone(), vec![asked.clone()]].concat();
+    let total = bound.epsilon(all, &state.record)?;
     if total * (1.0 + ROUNDING) <= budget {
         return Ok(());
     }
-    let spent = events::epsilon(events::charged(state, is_spent)?, &state.record)?;
+    let before = bound.epsilon(others, &state.record)?;
+    let spent = bound.epsilon(bound.charged(state, is_spent)?, &state.record)?;
     let digits = |epsilon: f64| format!("{epsilon:.6}");
     Err(LedgerError::BudgetExceeded(Box::new(BudgetShortfall {
         data_set: state.record.data_set.to_string(),
+        tenant: bound.tenant.as_ref().map_or_else(String::new, ToString::to_string),
         delta: delta.to_string(),
         budget: budget.to_string(),
         spent: digits(spent),
         reserved: digits((before - spent).max(0.0)),
-        asked: digits(events::epsilon(vec![asked.clone()], &state.record)?),
+        asked: digits(bound.epsilon(vec![asked.clone()], &state.record)?),
         total: digits(total),
         fits: fits().map(rounded_up).unwrap_or_default(),
     })))
 }
 
-/// Returns the least noise multiplier with which the budget would hold the event beside all charges; `None` where no noise
+/// Returns the least noise multiplier with which all bounds would hold the event beside their charges; `None` where no noise
 /// up to 10⁹ is enough.
-fn least_noise(state: &DataSetState, event: &Event) -> Option<f64> {
-    let PrivacyBudget { epsilon, delta } = state.record.budget;
-    let others = events::charged(state, |_| true).ok()?;
+fn least_noise(state: &DataSetState, bounds: &[Bound], event: &Event) -> Option<f64> {
+    let least = bounds.iter().map(|bound| least_noise_within(state, bound, event));
+    least.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+}
+
+fn least_noise_within(state: &DataSetState, bound: &Bound, event: &Event) -> Option<f64> {
+    let PrivacyBudget { epsilon, delta } = bound.budget;
+    let others = bound.charged(state, |_| true).ok()?;
     let neighbouring = events::of_relation(state.record.neighbouring);
     // Noise runs as f32, which may be that much less than the plan says.
     let target = Target { epsilon: epsilon * (1.0 - 1e-6), delta, neighbouring };
@@ -133,22 +145,16 @@ fn least_noise(state: &DataSetState, event: &Event) -> Option<f64> {
     noise_multiplier(target, with).ok()
 }
 
-/// Writes a number with five significant digits, rounded up.
-fn rounded_up(number: f64) -> String {
-    let decimals = (4 - number.log10().floor() as i32).max(0);
-    let scale = 10_f64.powi(decimals);
-    format!("{:.*}", decimals as usize, (number * scale).ceil() / scale)
-}
-
-/// Replaces a data set's budget by one that holds all charges.
+/// Replaces a data set's budget by one that holds all charges and every share.
 ///
 /// # Errors
-/// [`LedgerError::Invalid`] for a budget below what is spent and reserved; [`LedgerError::NotFound`].
+/// [`LedgerError::Invalid`] for a budget below what is spent and reserved, or below a share; [`LedgerError::NotFound`].
 pub fn grant(ledger: &Ledger, data_set: &DataSetId, budget: PrivacyBudget) -> Result<(), LedgerError> {
     decide(|| {
         let state = ledger.data_set(data_set)?;
-        let record = DataSetRecord { budget, ..state.record.clone() };
-        let total = events::epsilon(events::charged(&state, |_| true)?, &record)?;
+        shares::check_within(&state.record, budget)?;
+        let bound = Bound { tenant: None, budget };
+        let total = bound.epsilon(bound.charged(&state, |_| true)?, &state.record)?;
         if total * (1.0 + ROUNDING) > budget.epsilon {
             let least = rounded_up(total * (1.0 + ROUNDING));
             let allowed = format!(
@@ -159,18 +165,4 @@ pub fn grant(ledger: &Ledger, data_set: &DataSetId, budget: PrivacyBudget) -> Re
         }
         ledger.grant_budget(data_set, budget, state.head)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_rounded_up() {
-        for (number, text) in
-            [(5.12341, "5.1235"), (5.0, "5.0000"), (0.012_345_61, "0.012346"), (123_456.1, "123457")]
-        {
-            assert_eq!(rounded_up(number), text);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The event that a job is charged for, and what the accountant says of a composition.
 
 use accounting::{Account, AccountingError, Event, MatrixMechanism, Neighbouring, Sampling};
-use ledger::{ChargeState, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
+use ledger::{ChargeState, ChargedJob, DataSetRecord, LedgerError, SweepRecord};
 use plan::Plan;
 use proto::model::{BudgetedAccount, NeighbouringRelation};
 use proto::{JobId, Result, ServiceError};
@@ -55,17 +55,6 @@ fn read(whose: String, text: &str) -> Result<Event, LedgerError> {
         .map_err(|error| invalid("charge", whose, format!("an event that this build reads ({error})")))
 }
 
-/// Returns the events of the charges that `counts` selects, in order of their jobs, then those of all sweeps; none of what was
-/// given back, and none of a sweep's runs.
-pub fn charged(
-    state: &DataSetState,
-    counts: impl Fn(&ChargedJob) -> bool,
-) -> Result<Vec<Event>, LedgerError> {
-    let jobs = state.charges.iter().filter(|charged| costs(charged) && counts(charged));
-    let jobs = jobs.map(|charged| from_text(&charged.job, &charged.charge.event));
-    jobs.chain(state.sweeps.iter().map(of_sweep)).collect()
-}
-
 /// Returns whether the charge is its job's own, and not given back.
 pub fn costs(charged: &ChargedJob) -> bool {
     charged.charge.state != ChargeState::GivenBack && charged.charge.sweep.is_none()
@@ -79,11 +68,6 @@ pub fn of_sweep(sweep: &SweepRecord) -> Result<Event, LedgerError> {
 /// Returns the account of all these events together, under the data set's relation.
 pub fn composed(events: Vec<Event>, record: &DataSetRecord) -> Result<Account, LedgerError> {
     Account::new(&Event::Composed { events }, of_relation(record.neighbouring)).map_err(unaccounted)
-}
-
-/// Returns ε of all these events together, at the budget's δ.
-pub fn epsilon(events: Vec<Event>, record: &DataSetRecord) -> Result<f64, LedgerError> {
-    composed(events, record)?.epsilon(record.budget.delta).map_err(unaccounted)
 }
 
 /// Returns the event with another noise multiplier.

@@ -17,16 +17,24 @@
 //! * A sweep is charged from the beginning for the best of its random number of runs, and for nothing else: its runs can't
 //!   rewind, and nothing is given back.
 //!
+//! # Shares
+//!
+//! A data set may have a share for each tenant. Then each charge is in the share of one tenant, and is admitted only where both
+//! the share and the whole budget hold it, each beside the charges that count in it.
+//!
 //! # Decisions
 //!
 //! The ledger composes nothing. A decision is made here, on one state of the data set, and the ledger applies it in one
 //! transaction with what it admits, unless the state has changed since; then it is made again.
 
 mod admission;
+mod bound;
 mod decision;
 mod events;
 mod odometer;
 mod rewinds;
+mod rounding;
+mod shares;
 mod shown;
 mod sweeps;
 
@@ -35,5 +43,6 @@ pub use decision::ATTEMPTS;
 pub use events::planned_event;
 pub use odometer::Odometer;
 pub use rewinds::{open_adopted_branch, open_branch, released_rows};
+pub use shares::set_share;
 pub use shown::{message_of, report_of};
 pub use sweeps::{Sweep, create_run, create_sweep};

@@ -2,6 +2,7 @@
 
 use ledger::{ChargeState, ChargedJob, DataSetState, LedgerError, SweepRecord};
 
+use super::bound::Bound;
 use super::events;
 
 /// ε at the budget's δ: of what nothing gives back, of what else is charged, and of the rest. The three sum to the budget's
@@ -25,14 +26,18 @@ impl Odometer {
     /// # Errors
     /// [`LedgerError::Invalid`] where the charges have no figure that f64 holds.
     pub fn of(state: &DataSetState) -> Result<Self, LedgerError> {
-        let spent = events::epsilon(events::charged(state, is_spent)?, &state.record)?;
-        let all = events::composed(events::charged(state, |_| true)?, &state.record)?;
-        let budget = state.record.budget;
-        let total = all.epsilon(budget.delta).map_err(events::unaccounted)?;
+        Self::within(&Bound::whole(&state.record), state)
+    }
+
+    /// Reads the odometer of one bound, at its δ: `left` is what that bound holds beyond both, and the others may hold less.
+    pub(super) fn within(bound: &Bound, state: &DataSetState) -> Result<Self, LedgerError> {
+        let spent = bound.epsilon(bound.charged(state, is_spent)?, &state.record)?;
+        let all = events::composed(bound.charged(state, |_| true)?, &state.record)?;
+        let total = bound.epsilon_of(&all)?;
         Ok(Self {
             spent,
             reserved: (total - spent).max(0.0),
-            left: (budget.epsilon - total).max(0.0),
+            left: (bound.budget.epsilon - total).max(0.0),
             adaptive: all.rho().is_some(),
         })
     }
@@ -46,7 +51,8 @@ pub fn cost_alone(charged: &ChargedJob, state: &DataSetState) -> Result<f64, Led
     if !events::costs(charged) {
         return Ok(0.0);
     }
-    events::epsilon(vec![events::from_text(&charged.job, &charged.charge.event)?], &state.record)
+    let event = events::from_text(&charged.job, &charged.charge.event)?;
+    Bound::whole(&state.record).epsilon(vec![event], &state.record)
 }
 
 /// Returns ε of a sweep's charge alone, at the budget's δ.
@@ -54,7 +60,7 @@ pub fn cost_alone(charged: &ChargedJob, state: &DataSetState) -> Result<f64, Led
 /// # Errors
 /// Those of [`Odometer::of`].
 pub fn sweep_cost_alone(sweep: &SweepRecord, state: &DataSetState) -> Result<f64, LedgerError> {
-    events::epsilon(vec![events::of_sweep(sweep)?], &state.record)
+    Bound::whole(&state.record).epsilon(vec![events::of_sweep(sweep)?], &state.record)
 }
 
 /// Returns whether nothing gives the charge back.

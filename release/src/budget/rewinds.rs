@@ -2,12 +2,15 @@
 
 use accounting::rewind::{ReleasedBranch, ReleasedRows, charge_with};
 use accounting::{AccountingError, Event, MatrixMechanism, Sampling};
-use ledger::{BranchReleases, ChargeState, JobRecord, Ledger, LedgerError, OpenedBranch, Recharge};
+use ledger::{
+    BranchReleases, ChargeState, ChargedJob, JobRecord, Ledger, LedgerError, OpenedBranch, Recharge,
+};
 use plan::{Participation, Plan, PlanError, PlanSpec};
 use proto::model::OpenBranch;
 use proto::{Nonce, RowRange};
 
 use super::admission::check_fits;
+use super::bound::Bound;
 use super::decision::decide;
 use super::events::{self, invalid};
 
@@ -87,8 +90,10 @@ fn recharge(ledger: &Ledger, request: &OpenBranch, cause: Cause) -> Result<Optio
     let asked = rewound(&record, &planned, &rows)?;
     let event = events::to_text(&asked)?;
     if event != charge.event && cause == Cause::Rewind {
-        let others = events::charged(&state, |charged| charged.job != *job)?;
-        check_fits(&state, others, &asked, || None)?;
+        let others = |charged: &ChargedJob| charged.job != *job;
+        for bound in Bound::of_charge(&state.record, charge.tenant.as_ref())? {
+            check_fits(&state, &bound, others, &asked, || None)?;
+        }
     }
     Ok(Some(Recharge { event, expected: state.head, rows_bound }))
 }

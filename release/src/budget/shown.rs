@@ -1,9 +1,13 @@
 //! A data set as it is shown: its odometer, and every charge with its cost alone.
 
-use ledger::{ChargeState, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
-use proto::pb;
-use report::{Amount, ChargeLine, DataSetReport};
+use std::collections::BTreeSet;
 
+use ledger::{ChargeState, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
+use proto::model::PrivacyBudget;
+use proto::{TenantId, pb};
+use report::{Amount, ChargeLine, DataSetReport, ShareLine};
+
+use super::bound::Bound;
 use super::odometer::{Odometer, cost_alone, sweep_cost_alone};
 
 /// Returns a data set with its odometer and all charges, those of sweeps last. Many sampled jobs take seconds.
@@ -12,7 +16,7 @@ use super::odometer::{Odometer, cost_alone, sweep_cost_alone};
 /// Those of [`Odometer::of`].
 pub fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
     let Odometer { spent, reserved, left, adaptive } = Odometer::of(state)?;
-    let DataSetRecord { data_set, unit, neighbouring, budget } = &state.record;
+    let DataSetRecord { data_set, unit, neighbouring, budget, .. } = &state.record;
     let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
     let jobs = state.charges.iter().map(|charged| of_job(charged, state));
     let sweeps = state.sweeps.iter().map(|sweep| of_sweep(sweep, state));
@@ -28,6 +32,33 @@ pub fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
         entries: state.head.entries,
         head: state.head.hash.to_vec(),
         adaptive,
+        shares: shares_of(state)?,
+    })
+}
+
+/// Returns the odometers of all tenants that have a share or are charged.
+fn shares_of(state: &DataSetState) -> Result<Vec<pb::TenantShare>, LedgerError> {
+    let shares = &state.record.shares;
+    let charged = state.charges.iter().filter_map(|charged| charged.charge.tenant.as_ref());
+    let tenants: BTreeSet<&TenantId> = shares.keys().chain(charged).collect();
+    tenants.into_iter().map(|tenant| share_of(tenant, shares.get(tenant), state)).collect()
+}
+
+fn share_of(
+    tenant: &TenantId,
+    share: Option<&PrivacyBudget>,
+    state: &DataSetState,
+) -> Result<pb::TenantShare, LedgerError> {
+    let budget = *share.unwrap_or(&state.record.budget);
+    let bound = Bound { tenant: Some(tenant.clone()), budget };
+    let Odometer { spent, reserved, left, .. } = Odometer::within(&bound, state)?;
+    let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
+    Ok(pb::TenantShare {
+        tenant: tenant.to_string(),
+        share: share.and_then(|share| amount(share.epsilon)),
+        spent: amount(spent),
+        reserved: amount(reserved),
+        left: share.and_then(|_| amount(left)),
     })
 }
 
@@ -46,6 +77,7 @@ fn of_job(charged: &ChargedJob, state: &DataSetState) -> Result<pb::JobCharge, L
         branch: charged.branch,
         event: charged.charge.event.clone(),
         epsilon: cost_alone(charged, state)?,
+        tenant: charged.charge.tenant.as_ref().map_or_else(String::new, ToString::to_string),
     })
 }
 
@@ -57,6 +89,7 @@ fn of_sweep(sweep: &SweepRecord, state: &DataSetState) -> Result<pb::JobCharge, 
         branch: 0,
         event: sweep.charge.clone(),
         epsilon: sweep_cost_alone(sweep, state)?,
+        tenant: String::new(),
     })
 }
 
@@ -73,7 +106,15 @@ pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
         rows_bound: charge.rows_bound,
         branch: charge.branch,
         epsilon: charge.epsilon,
+        tenant: Some(charge.tenant.clone()).filter(|tenant| !tenant.is_empty()),
         event: serde_json::from_str(&charge.event).unwrap_or_default(),
+    };
+    let share = |share: &pb::TenantShare| ShareLine {
+        tenant: share.tenant.clone(),
+        share: share.share.map(|share| amount(Some(share))),
+        spent: amount(share.spent),
+        reserved: amount(share.reserved),
+        left: share.left.map(|left| amount(Some(left))),
     };
     DataSetReport {
         data_set: data_set.data_set.clone(),
@@ -86,6 +127,7 @@ pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
         adaptive: data_set.adaptive,
         entries: data_set.entries,
         head: hex::encode(&data_set.head),
+        shares: data_set.shares.iter().map(share).collect(),
         jobs: data_set.charges.iter().map(line).collect(),
         version: version.to_owned(),
     }

@@ -60,7 +60,7 @@ pub fn create_sweep(
         let state = ledger.data_set(&account.data_set)?;
         check_same_neighbours(&state.record, account)?;
         let exists = state.sweeps.iter().any(|other| other.sweep == *name);
-        let expected = if exists { state.head } else { admitted(&state, &charge)? };
+        let expected = if exists { state.head } else { admitted(&state, &charge, None)? };
         ledger.create_sweep(&record, expected)
     })
 }
@@ -86,6 +86,7 @@ pub fn create_run(
             event: event.clone(),
             expected: Some(state.head),
             sweep: Some(sweep.clone()),
+            tenant: None,
         };
         ledger.create_charged_job(&job.record, &job.shards, Some(&reservation))
     })

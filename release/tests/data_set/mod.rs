@@ -16,6 +16,7 @@ pub fn account() -> BudgetedAccount {
         unit: PrivacyUnit::User,
         neighbouring: NeighbouringRelation::ZeroOut,
         sampling: String::new(),
+        tenant: None,
     }
 }
 
@@ -25,6 +26,7 @@ pub fn begun(path: &Path, epsilon: f64) -> Ledger {
     let ledger = Ledger::open(path).unwrap();
     let BudgetedAccount { data_set, unit, neighbouring, .. } = account();
     let budget = PrivacyBudget::new(epsilon, DELTA).unwrap();
-    ledger.create_data_set(&DataSetRecord { data_set, unit, neighbouring, budget }).unwrap();
+    let shares = Default::default();
+    ledger.create_data_set(&DataSetRecord { data_set, unit, neighbouring, budget, shares }).unwrap();
     ledger
 }

@@ -9,6 +9,7 @@ use proto::{DataSetId, pb};
 use serde_json::{Value, json};
 
 use self::report::ReportArgs;
+use self::share::ShareArgs;
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::figures::{rounded_down, rounded_up};
@@ -16,6 +17,7 @@ use crate::output::{self, Answer, Format, Word, bad_use};
 use crate::streams;
 
 mod report;
+mod share;
 
 #[derive(Args, Clone, Debug)]
 pub struct DataSetArgs {
@@ -53,6 +55,8 @@ pub enum BudgetCommand {
     History(DataSetArgs),
     /// State what a budget paid for, on a page to be signed
     Report(ReportArgs),
+    /// Set what one tenant may spend of a budget
+    Share(ShareArgs),
     /// Replace a budget by one that holds all that is spent and reserved
     Grant {
         #[command(flatten)]
@@ -71,6 +75,7 @@ impl BudgetCommand {
         match self {
             Self::List(coordinator) => coordinator,
             Self::Report(args) => args.coordinator(),
+            Self::Share(args) => args.coordinator(),
             Self::Create { of, .. } | Self::Show(of) | Self::History(of) | Self::Grant { of, .. } => {
                 &of.coordinator
             }
@@ -95,6 +100,7 @@ impl BudgetCommand {
                 Self::Show(of) => print(&client.budgets().get(&of.data_set).await?, format)?,
                 Self::List(_) => list(&client, format).await?,
                 Self::Report(args) => args.write(&client, word).await?,
+                Self::Share(args) => print(&args.set(&client).await?, format)?,
                 Self::History(of) => history(&client, &of.data_set, format).await?,
                 Self::Grant { of, epsilon, delta } => {
                     let own = client.budgets().get(&of.data_set).await?.budget.unwrap_or_default().delta;
@@ -147,6 +153,7 @@ fn show(data_set: &pb::DataSet) -> Answer {
         .with("adaptive", data_set.adaptive)
         .with("entries", data_set.entries)
         .with("head", hex::encode(&data_set.head))
+        .with("shares", data_set.shares.iter().map(share::json_of).collect::<Vec<_>>())
         .with("jobs", charges)
 }
 
@@ -159,6 +166,7 @@ fn charge(charge: &pb::JobCharge) -> Value {
         "branch": charge.branch,
         "epsilon": charge.epsilon,
         "event": event,
+        "tenant": Some(&charge.tenant).filter(|tenant| !tenant.is_empty()),
     })
 }
 
@@ -167,14 +175,19 @@ fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
         return show(data_set).print(format);
     }
     streams::line(summary(std::slice::from_ref(data_set)))?;
-    let mut table = output::table(&["job", "state", "rows bound", "branch", "ε alone"]);
+    if !data_set.shares.is_empty() {
+        streams::line(share::table(&data_set.shares))?;
+    }
+    let mut table = output::table(&["job", "state", "rows bound", "branch", "ε alone", "tenant"]);
     for charge in &data_set.charges {
+        let tenant = if charge.tenant.is_empty() { "-".to_owned() } else { charge.tenant.clone() };
         table.add_row([
             &charge.job,
             &charge.state,
             &charge.rows_bound.to_string(),
             &charge.branch.to_string(),
             &rounded_up(charge.epsilon),
+            &tenant,
         ]);
     }
     if !data_set.charges.is_empty() {

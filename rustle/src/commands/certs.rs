@@ -36,7 +36,7 @@ pub enum CertsCommand {
         /// Folder of the authority, as `rustle certs new` created it
         #[arg(long, value_name = "DIR")]
         authority: PathBuf,
-        /// Role: coordinator, worker/NAME, job/JOB, operator, auditor or scraper
+        /// Role: coordinator, worker/NAME, job/JOB, operator, operator/TENANT, auditor or scraper
         #[arg(long, value_name = "ROLE", value_parser = parse_role)]
         role: Role,
         /// Folder to write ca.pem, cert.pem and key.pem to, for --tls-dir
@@ -127,6 +127,7 @@ fn trust_domain(text: &str) -> Result<String, String> {
 }
 
 fn parse_role(text: &str) -> Result<Role, String> {
-    Role::parse(text)
-        .ok_or_else(|| "allowed: coordinator, worker/NAME, job/JOB, operator, auditor, scraper".to_owned())
+    Role::parse(text).ok_or_else(|| {
+        "allowed: coordinator, worker/NAME, job/JOB, operator, operator/TENANT, auditor, scraper".to_owned()
+    })
 }

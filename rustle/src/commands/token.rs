@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
 use node::auth::{CallerRole, TokenEntry, Tokens, digest_of};
 use node::process::secret::SecretBytes;
-use proto::JobId;
+use proto::{JobId, TenantId};
 use zeroize::Zeroizing;
 
 use super::harden::harden;
@@ -42,6 +42,9 @@ pub struct NewArgs {
     /// Worker for which the token is valid; with --role worker only [default: all]
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
+    /// Tenant that an operator acts for: its jobs are charged to the tenant's share of a data set's budget [default: none]
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<TenantId>,
     /// Coordinates that a trainer may fetch through the coordinator [default: all]
     #[arg(long, value_name = "A..B")]
     range: Vec<Span>,
@@ -97,6 +100,10 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
             "--range is given; allowed: with --role trainer",
         ),
         (
+            args.tenant.is_some() && args.role != TokenRole::Operator,
+            "--tenant is given; allowed: with --role operator",
+        ),
+        (
             args.life.is_some_and(|life| life.is_zero()),
             "--life is 0; allowed: a longer time, such as 12h or 30d",
         ),
@@ -120,6 +127,7 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
         name: args.job.as_ref().map(JobId::to_string).or_else(|| args.worker.clone()),
         expires,
         ranges: Some(ranges).filter(|ranges| !ranges.is_empty()),
+        tenant: args.tenant.clone(),
     };
     // The token first: if the second write fails, the token is worthless, and no digest lacks its token.
     write(&args.out, &token)?;

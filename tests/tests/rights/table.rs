@@ -29,6 +29,7 @@ const TABLE: &str = "
 /rustle.v1.Budgets/GetDataSet                                    -           -      -       yes      yes      -
 /rustle.v1.Budgets/ListDataSets                                  -           -      -       yes      yes      -
 /rustle.v1.Budgets/GrantBudget                                   -           -      -       yes      -        -
+/rustle.v1.Budgets/SetShare                                      -           -      -       yes      -        -
 /rustle.v1.Budgets/ListDataSetEntries                            -           -      -       yes      yes      -
 /rustle.v1.Noise/GetRouting                                     -           -      own     own      -       -
 /rustle.v1.Noise/Bind                                           -           -      own     -        -       -

@@ -56,6 +56,7 @@ fn calls() -> Vec<TokenCall> {
                     name: Some(if is_own { row.subject() } else { "another" }.to_owned()),
                     expires: Some(if is_expired { now - 1 } else { now + 3600 }),
                     ranges: None,
+                    tenant: None,
                 };
                 calls.push(TokenCall { row, token, entry, is_expired });
             }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use proto::model::{NeighbouringRelation, PrivacyUnit};
-use proto::{DataSetId, pb};
+use proto::{DataSetId, TenantId, pb};
 use report::SamplingAssumption;
 
 use crate::commands::report::sampling::SamplingArgs;
@@ -19,6 +19,9 @@ pub struct AccountArgs {
     /// Relation of the job's account, as of the data set: zero-out, add-remove or replace [default: zero-out]
     #[arg(long, value_name = "RELATION", requires = "data_set")]
     neighbouring: Option<NeighbouringRelation>,
+    /// Tenant whose share of the budget is charged [default: that of the caller's credentials, or none]
+    #[arg(long, value_name = "TENANT", requires = "data_set")]
+    tenant: Option<TenantId>,
     #[command(flatten)]
     sampling: SamplingArgs,
 }
@@ -33,11 +36,11 @@ impl AccountArgs {
                 _ => Err(bad_use("--sampling is given without --data-set; allowed: both, or neither")),
             };
         };
-        let account = of(
-            &data_set,
-            self.unit.unwrap_or(PrivacyUnit::User),
-            self.neighbouring.unwrap_or(NeighbouringRelation::ZeroOut),
-        );
+        let neighbouring = self.neighbouring.unwrap_or(NeighbouringRelation::ZeroOut);
+        let account = pb::BudgetedAccount {
+            tenant: self.tenant.map_or_else(String::new, String::from),
+            ..of(&data_set, self.unit.unwrap_or(PrivacyUnit::User), neighbouring)
+        };
         match sampling {
             SamplingAssumption::AnyOrder => Ok(Some(account)),
             SamplingAssumption::CyclicPoisson { .. } => {
@@ -62,5 +65,6 @@ pub fn of(
         unit: unit.to_string(),
         neighbouring: neighbouring.to_string(),
         sampling: String::new(),
+        tenant: String::new(),
     }
 }

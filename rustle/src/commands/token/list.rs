@@ -36,7 +36,7 @@ impl ListArgs {
         match format {
             Format::Json => streams::line(json!({ "tokens": shown })),
             Format::Table => {
-                let mut table = output::table(&["sha256", "role", "of", "ends", "ranges"]);
+                let mut table = output::table(&["sha256", "role", "of", "ends", "ranges", "tenant"]);
                 for token in &shown {
                     let text =
                         |name: &str, otherwise: &str| token[name].as_str().unwrap_or(otherwise).to_owned();
@@ -52,7 +52,14 @@ impl ListArgs {
                     };
                     let digest = text("sha256", "-");
                     let digest = format!("{}…", &digest[..digest.len().min(SHOWN_DIGITS)]);
-                    table.add_row([digest, text("role", "-"), text("name", "all"), ends, ranges]);
+                    table.add_row([
+                        digest,
+                        text("role", "-"),
+                        text("name", "all"),
+                        ends,
+                        ranges,
+                        text("tenant", "-"),
+                    ]);
                 }
                 streams::line(table)
             }
@@ -69,6 +76,7 @@ fn shown(entry: &TokenEntry, now: SystemTime) -> Value {
         "ends": ends.map(rfc3339),
         "expired": ends.is_some_and(|ends| now >= ends),
         "ranges": entry.ranges,
+        "tenant": entry.tenant,
     })
 }
 
@@ -86,6 +94,7 @@ mod tests {
             name: None,
             expires,
             ranges: None,
+            tenant: None,
         };
         let now = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
         assert_eq!(shown(&entry(Some(1_790_000_000)), now)["expired"], true);

@@ -1,0 +1,72 @@
+//! The bounds that charges must stay within: the whole budget of a data set, and each tenant's share of it.
+
+use accounting::{Account, Event};
+use ledger::{ChargedJob, DataSetRecord, DataSetState, LedgerError};
+use proto::TenantId;
+use proto::model::PrivacyBudget;
+
+use super::events::{self, invalid};
+
+/// A bound on the composition of some of a data set's charges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// The tenant whose charges count; `None` for all charges.
+    pub tenant: Option<TenantId>,
+    /// The most that they may cost.
+    pub budget: PrivacyBudget,
+}
+
+impl Bound {
+    /// Returns the bound on all charges.
+    pub fn whole(record: &DataSetRecord) -> Self {
+        Self { tenant: None, budget: record.budget }
+    }
+
+    /// Returns the bounds on a charge in this tenant's share: that on the share, where the data set has shares, and that on
+    /// the whole.
+    ///
+    /// # Errors
+    /// [`LedgerError::Invalid`] where only tenants with a share may spend, and this is none.
+    pub fn of_charge(record: &DataSetRecord, tenant: Option<&TenantId>) -> Result<Vec<Self>, LedgerError> {
+        if record.shares.is_empty() {
+            return Ok(vec![Self::whole(record)]);
+        }
+        let Some((tenant, share)) = tenant.and_then(|tenant| record.shares.get_key_value(tenant)) else {
+            let value = tenant.map_or_else(|| "missing".to_owned(), ToString::to_string);
+            let names: Vec<&str> = record.shares.keys().map(TenantId::as_str).collect();
+            let allowed =
+                format!("a tenant with a share in data set {}: {}", record.data_set, names.join(", "));
+            return Err(invalid("account.tenant", value, allowed));
+        };
+        Ok(vec![Self { tenant: Some(tenant.clone()), budget: *share }, Self::whole(record)])
+    }
+
+    /// Returns the events of the charges under this bound that `counts` selects, in order of their jobs, then those of sweeps;
+    /// none of what was given back, and none of a sweep's runs.
+    pub fn charged(
+        &self,
+        state: &DataSetState,
+        counts: impl Fn(&ChargedJob) -> bool,
+    ) -> Result<Vec<Event>, LedgerError> {
+        let jobs = state.charges.iter().filter(|charged| events::costs(charged) && self.covers(charged));
+        let jobs = jobs.filter(|charged| counts(charged));
+        let jobs = jobs.map(|charged| events::from_text(&charged.job, &charged.charge.event));
+        // A sweep is in no share.
+        let sweeps = state.sweeps.iter().filter(|_| self.tenant.is_none());
+        jobs.chain(sweeps.map(events::of_sweep)).collect()
+    }
+
+    fn covers(&self, charged: &ChargedJob) -> bool {
+        self.tenant.is_none() || charged.charge.tenant == self.tenant
+    }
+
+    /// Returns ε of all these events together, at the bound's δ, under the data set's relation.
+    pub fn epsilon(&self, events: Vec<Event>, record: &DataSetRecord) -> Result<f64, LedgerError> {
+        self.epsilon_of(&events::composed(events, record)?)
+    }
+
+    /// Returns ε of an account at the bound's δ.
+    pub fn epsilon_of(&self, account: &Account) -> Result<f64, LedgerError> {
+        account.epsilon(self.budget.delta).map_err(events::unaccounted)
+    }
+}
