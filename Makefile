@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy screenshots test-etcd test-mpi test-python test-package test-neon test-avx512 test-long test-grid simulate flood audit
 .PHONY: trainings demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
-.PHONY: artefacts check-artefacts publish-check lint-workflows alerts-staged
+.PHONY: artefacts check-artefacts publish-check lint-workflows alerts-staged first-hour
 .PHONY: settings chaos ends failover slow-link mixed-builds fuzz asan miri mutants
 
 help: ## this list
@@ -88,6 +88,10 @@ test-deploy: build ## a real Prometheus and a real browser on a cluster under lo
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	@$(STAGE) deploy cargo nextest run $(WORKSPACE) -E 'binary(deploy)'
 	@$(STAGE) alerts python3 tests/alerts/staged.py quiet-hour only-worker-killed coordinator-killed
+
+first-hour: build ## what newcomers and operators do first, as the pages show it: commands and seconds, limits; WHEEL=FILE to install it
+	@$(STAGE) deploy-setup tests/setup/deploy.sh
+	python3 tests/docs/first_hour.py $(WHEEL)
 
 alerts-staged: build ## 12 failures of real clusters and a quiet hour: which alerts fire, by promtool; STAGES="ledger-old …" for some
 	@$(STAGE) etcd-setup tests/setup/etcd.sh

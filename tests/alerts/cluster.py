@@ -29,7 +29,7 @@ def wait_for(what, happened):
 
 
 def get(url):
-    """The body of a page, or None where nobody answers."""
+    """The body of a page, or None where there is no answer."""
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return answer.read().decode()

@@ -57,7 +57,7 @@ def workers_stopped(cluster):
     yield
     cluster.stop("worker-0", "worker-1")
     wait_for("the workers are missed", lambda: nothing_served(cluster))
-    # A stopped process answers nobody; its scrape would only wait.
+    # A stopped process gives no answer; its scrape would only wait.
     cluster.kill("worker-0", "worker-1")
 
 
@@ -132,7 +132,7 @@ def ledger_old(cluster):
     cluster.wait_for_problem("ledger_behind")
 
 
-@stage("one row is asked for under two commitments", "RustleBindingsConflict")
+@stage("one row is requested under two commitments", "RustleBindingsConflict")
 def two_trainings(cluster):
     healthy(cluster)
     yield
@@ -168,7 +168,7 @@ def certificate_ends(cluster):
     certs = cluster.path("certs")
     cluster.rustle("certs", "new", "--out", certs, "--workers", "1", "--job", "staged")
     cluster.coordinator("--tls-dir", f"{certs}/coordinator")
-    # An operator makes the job, and nobody else need call.
+    # An operator makes the job.
     cluster.client = ["--tls-dir", f"{certs}/operator"]
     cluster.worker(0, "--tls-dir", f"{certs}/worker-0")
     cluster.job()
