@@ -15,6 +15,8 @@ use crate::health::{
     problems_of_machine,
 };
 use crate::metric_definitions::PROBLEMS;
+#[cfg(feature = "etcd")]
+use crate::metric_definitions::{SHARDS, SHARDS_UNREADY, WORKERS_ALIVE};
 
 /// The time between two looks at the disk, the certificate and the problems.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -63,11 +65,25 @@ impl Coordinator {
             let disk = disk.ok().and_then(Result::ok);
             let certificate_ends = credentials.as_ref().and_then(Credentials::ends);
             self.health().set_conditions(Conditions { disk, certificate_ends });
-            let problems = self.problems();
-            for severity in [Severity::Warning, Severity::Critical] {
-                let count = problems.iter().filter(|problem| problem.severity == severity).count();
-                gauge!(PROBLEMS, "severity" => severity.as_str()).set(count as f64);
-            }
+            record_problems(&self.problems());
         }
+    }
+}
+
+/// Sets the gauge of problems.
+fn record_problems(problems: &[Problem]) {
+    for severity in [Severity::Warning, Severity::Critical] {
+        let count = problems.iter().filter(|problem| problem.severity == severity).count();
+        gauge!(PROBLEMS, "severity" => severity.as_str()).set(count as f64);
+    }
+}
+
+/// Sets the gauges of a coordinator that stands by behind `leader`, empty where none leads: what it counted while it led is
+/// another one's now.
+#[cfg(feature = "etcd")]
+pub fn record_standing_by(leader: &str) {
+    record_problems(&crate::health::problems_standing_by(leader));
+    for name in [SHARDS, SHARDS_UNREADY, WORKERS_ALIVE] {
+        gauge!(name).set(0.0);
     }
 }

@@ -29,6 +29,7 @@ use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
 use crate::data_dir::{check_data_dir, open_seen};
 use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
+use crate::health_watch::record_standing_by;
 use crate::metric_definitions::{EPOCH, describe_metrics};
 use crate::status_page;
 
@@ -199,6 +200,7 @@ impl LeaderLoop {
                 Err(error) => return Err(error.into()),
             };
             self.readiness.set_not_ready(state.clone());
+            record_standing_by(&self.leader.get());
             if state != logged {
                 info!(state, "standing by");
                 logged = state;

@@ -32,7 +32,7 @@ def block(page, heading):
 
 
 def count(script):
-    """Commands of a script. One that goes on in the next line is one."""
+    """Commands of a script. One that continues in the next line is one."""
     lines = script.replace("\\\n", " ").splitlines()
     return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in lines)
 

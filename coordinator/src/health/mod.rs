@@ -28,14 +28,19 @@ pub fn fields(problems: &[Problem]) -> Value {
     })
 }
 
+/// Returns the problems of a coordinator that does not lead: none while another one does.
+#[cfg(any(feature = "etcd", test))]
+pub fn problems_standing_by(leader: &str) -> Vec<Problem> {
+    match leader {
+        "" => vec![problems::no_leader()],
+        _ => Vec::new(),
+    }
+}
+
 /// Returns the status of a coordinator that does not lead: healthy only while another one does.
 #[cfg(any(feature = "etcd", test))]
 pub fn standing_by(leader: &str) -> Value {
-    let problems = match leader {
-        "" => vec![problems::no_leader()],
-        _ => Vec::new(),
-    };
-    let mut status = fields(&problems);
+    let mut status = fields(&problems_standing_by(leader));
     status["standing_by"] = json!(true);
     status["leader"] = json!(leader);
     status["jobs"] = json!([]);
