@@ -37,9 +37,10 @@ run() {
         again=(--noise-id "$(python3 -c 'import json; print(json.load(open("noise.json"))["noise_id"])')")
     else
         "${program[@]}" key new --out key >/dev/null
-        "${program[@]}" plan from --mechanism band-sqrt --bands 4 --iterations 20 --noise-multiplier 1 --float --out plan.toml >/dev/null
+        "${program[@]}" plan from --mechanism band-sqrt --bands 4 --iterations 20 --noise-multiplier 1 \
+            --dimension 1000 --summing-error 0 --out plan.toml >/dev/null
     fi
-    "${program[@]}" noise --plan plan.toml --key-file key --dimension 1000 --steps 0..20 "${again[@]}" --out x.npy --format json >now.json
+    "${program[@]}" noise --plan plan.toml --key-file key --steps 0..20 "${again[@]}" --out x.npy --format json >now.json
     [[ -s noise.json ]] || cp now.json noise.json
     [[ $(stat -c %s x.npy) == 80128 ]]
     sha256sum <x.npy >>sums

@@ -40,6 +40,7 @@
 //! * `candidates`: the mechanisms to evaluate; `amplification`: the band counts to try under sampling.
 //! * `evaluate`: one candidate optimized, calibrated and measured; `recommend`: the entry to take, with the
 //!   reason.
+//! * `on_grid`: plans on a grid that keep what was promised of floats.
 
 #![deny(missing_docs)]
 
@@ -47,6 +48,7 @@ mod amplification;
 mod candidates;
 mod entry;
 mod evaluate;
+mod on_grid;
 mod recommend;
 mod request;
 mod sampling;
@@ -58,6 +60,7 @@ use rayon::prelude::*;
 
 pub use amplification::bands_to_try;
 pub use entry::Entry;
+pub use on_grid::{calibrate_on_grid, delta_on_grid, on_grid, with_accounted_noise};
 pub use recommend::{Recommendation, recommend};
 pub use request::{PlannerError, Request, Result};
 pub use sampling::Sampling;
@@ -94,12 +97,15 @@ pub struct Suggestion {
     pub stopped: bool,
 }
 
-/// Evaluates every mechanism that could serve the request.
+/// Evaluates every mechanism that could serve the request. Each has the noise of a plan of floats; [`on_grid`] makes the plan on
+/// a grid that costs as much, and what such a plan may lose of δ has been taken off.
 ///
 /// # Errors
 /// [`PlannerError`] for a request out of range or an (ε, δ) that no noise multiplier reaches.
 pub fn suggest(request: &Request, watch: Watch<'_>) -> Result<Suggestion> {
     request.check()?;
+    let left = if request.on_grid { delta_on_grid(request.epsilon, request.delta)? } else { request.delta };
+    let request = &Request { delta: left, ..request.clone() };
     let mut suggestion = Suggestion { entries: Vec::new(), left_out: Vec::new(), stopped: false };
     let quick = candidates::all(request);
     let done = AtomicUsize::new(0);

@@ -26,7 +26,8 @@ pub struct Request {
     pub workers: u64,
     /// Bytes of state that one worker may hold; `None` for no limit.
     pub memory_per_worker: Option<u64>,
-    /// Whether the plan is to be on a grid, where a buffer of a BLT is binary64 and takes twice the state.
+    /// Whether the plan is to be on a grid, where a buffer of a BLT is binary64 and takes twice the state, and a little of δ is
+    /// for the chance of leaving the mechanism.
     pub on_grid: bool,
 }
 

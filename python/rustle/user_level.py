@@ -180,7 +180,8 @@ class Training:
             text = f"no event of its own for {law['kind']} and {self.plan.mechanism}; see report()"
             raise errors.make("accounting", text)
         group_size = law.get("group_size", 1)
-        sigma, q = self.plan.noise_multiplier, law["sampling_probability"]
+        grid, q = self.plan.grid, law["sampling_probability"]
+        sigma = self.plan.noise_multiplier if grid is None else grid["noise_multiplier_accounted"]
         return json.loads(user_level_event(sigma, q, group_size, self.plan.iterations))
 
     def epsilon(self, delta: float, *, neighbouring: str = "zero-out") -> float:

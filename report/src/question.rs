@@ -143,6 +143,11 @@ impl Question {
             return Err(ReportError::NoNoise);
         }
         self.unit.check(self.assumed == SamplingAssumption::AnyOrder, self.neighbouring)?;
+        if self.neighbouring == Neighbouring::AddRemove && self.plan.on_grid().is_some() {
+            let allowed = "zero-out, replace, as a batch of one record fewer may change the bits of other gradients, which no summing \
+                           error covers (docs/grid.md)";
+            return Err(invalid("neighbouring relation of a plan on a grid", "add-remove", allowed));
+        }
         let outside = |delta: &&f64| !(**delta > 0.0 && **delta < 1.0);
         let allowed = "strictly between 0 and 1";
         match self.deltas.iter().find(outside) {

@@ -1,6 +1,7 @@
 //! Fields of a plan that come from flags.
 
 use plan::PlanError;
+use planner::PlannerError;
 
 use crate::output::bad_use;
 
@@ -19,5 +20,13 @@ pub fn of_flag(error: PlanError) -> anyhow::Error {
             bad_use(format!("{} is missing; allowed: {allowed}", flag(&field)))
         }
         other => bad_use(other),
+    }
+}
+
+/// The same of what the planner refuses.
+pub fn of_planner(error: PlannerError) -> anyhow::Error {
+    match error {
+        PlannerError::Plan(error) => of_flag(error),
+        error => bad_use(error),
     }
 }

@@ -11,7 +11,6 @@ pub mod commands;
 pub mod demo;
 pub mod figures;
 mod flag_of_field;
-mod grid_promise;
 pub mod key_file;
 pub mod npy;
 pub mod numbers;

@@ -16,7 +16,7 @@ fn number(answer: &Value, name: &str) -> f64 {
 fn matrix_accounts_agree_with_samples_and_refuse_what_they_lack() {
     let bench = Bench::new();
     bench.json(
-        "plan from --mechanism lambda-cgd --lambda 0.5 --iterations 64 --noise-multiplier 3 --out lambda.toml",
+        "plan from --float --mechanism lambda-cgd --lambda 0.5 --iterations 64 --noise-multiplier 3 --out lambda.toml",
     );
     let words =
         "account matrix --plan lambda.toml --sampling balls-in-bins --batches-per-epoch 16 --delta 1e-5";
@@ -66,7 +66,8 @@ fn a_grid_counts_with_the_chance_to_leave_the_mechanism() {
 #[test]
 fn columns_that_account_band_mf_is_not_for_are_noted() {
     let bench = Bench::new();
-    let words = "plan optimize --mechanism band-mf --iterations 32 --min-sep 4 --max-participations 8";
+    let words =
+        "plan optimize --float --mechanism band-mf --iterations 32 --min-sep 4 --max-participations 8";
     for (flags, is_noted) in [("--out by-epoch.toml", true), ("--column-norms equal --out equal.toml", false)]
     {
         let output = bench.run(&format!("{words} {flags}"));
@@ -79,8 +80,7 @@ fn columns_that_account_band_mf_is_not_for_are_noted() {
 #[test]
 fn a_longer_plan_is_charged_for_from_its_start() {
     let bench = Bench::new();
-    let from =
-        "plan from --mechanism lambda-cgd --lambda 0.5 --iterations 60 --min-sep 20 --noise-multiplier 3";
+    let from = "plan from --float --mechanism lambda-cgd --lambda 0.5 --iterations 60 --min-sep 20 --noise-multiplier 3";
     bench.json(&format!("{from} --max-participations 3 --out short.toml"));
     let answer = bench.json("plan extend --plan short.toml --iterations 100 --out long.toml");
     assert_eq!((answer["max_participations"].as_u64(), answer["extends"].as_u64()), (Some(5), Some(60)));
@@ -91,6 +91,6 @@ fn a_longer_plan_is_charged_for_from_its_start() {
     );
     assert!(cost("long.toml") > 1.5 * cost("short.toml"));
     bench.refused("plan extend --plan short.toml --iterations 60", 2, &["more than 60"]);
-    bench.json("plan from --mechanism tree --iterations 60 --noise-multiplier 3 --out tree.toml");
+    bench.json("plan from --float --mechanism tree --iterations 60 --noise-multiplier 3 --out tree.toml");
     bench.refused("plan extend --plan tree.toml --iterations 90", 2, &["is tree; allowed: identity, blt"]);
 }

@@ -117,7 +117,7 @@ fn a_ledger_is_adopted_under_a_new_id() {
 fn plans_are_created_and_printed() {
     let bench = Bench::new();
     let made = bench.json(
-        "plan from --mechanism band-toeplitz --coefficients 1,0.5,0.25 --iterations 9 --min-sep 3 \
+        "plan from --float --mechanism band-toeplitz --coefficients 1,0.5,0.25 --iterations 9 --min-sep 3 \
          --max-participations 2 --noise-multiplier 1 --dimension 5 --out b.toml",
     );
     assert_eq!(made["coefficients"], serde_json::json!([1.0, 0.5, 0.25]));
@@ -135,7 +135,7 @@ fn plans_are_created_and_printed() {
         2,
         &["is 6", "5"],
     );
-    let from = "plan from --iterations 9 --noise-multiplier 1 --mechanism";
+    let from = "plan from --float --iterations 9 --noise-multiplier 1 --mechanism";
     bench.refused(&format!("{from} blt --theta 1.5 --omega 0.1"), 2, &["--theta is 1.5"]);
     bench.refused(
         &format!("{from} blt --theta 0.5"),
@@ -149,12 +149,12 @@ fn plans_are_created_and_printed() {
     );
     bench.refused(&format!("{from} nope"), 2, &["nope", "band-inverse-sqrt"]);
     bench.refused(
-        "plan from --iterations 9 --mechanism identity --noise-multiplier NaN",
+        "plan from --float --iterations 9 --mechanism identity --noise-multiplier NaN",
         2,
         &["--noise-multiplier"],
     );
     // Noise that doubles in every row leaves f32; a plan that someone wrote by hand is refused as well.
-    let grows = "plan from --mechanism band-toeplitz --coefficients 1,2 --noise-multiplier 1 --out u.toml --iterations";
+    let grows = "plan from --float --mechanism band-toeplitz --coefficients 1,2 --noise-multiplier 1 --out u.toml --iterations";
     for iterations in ["400", "100000"] {
         bench.refused(&format!("{grows} {iterations}"), 2, &["unstable", "fewer iterations"]);
     }
@@ -175,22 +175,27 @@ fn plans_are_created_and_printed() {
 fn optimized_plans_state_their_figures() {
     let bench = Bench::new();
     let answer = bench.json(
-        "plan optimize --mechanism blt --iterations 200 --min-sep 40 --max-participations 5 --buffers 2 --out o.toml",
+        "plan optimize --float --mechanism blt --iterations 200 --min-sep 40 --max-participations 5 --buffers 2 --out o.toml",
     );
     for name in ["sensitivity", "rms_error", "max_error", "rms_loss", "max_loss", "seconds"] {
         assert!(answer[name].as_f64().is_some_and(f64::is_finite), "{name}");
     }
     assert_eq!((answer["mechanism"].as_str(), answer["iterations"].as_u64()), (Some("blt"), Some(200)));
     assert_eq!(answer["theta"].as_array().map(Vec::len), Some(2));
-    let identity =
-        bench.json("plan optimize --mechanism identity --iterations 200 --min-sep 40 --max-participations 5");
+    let identity = bench.json(
+        "plan optimize --float --mechanism identity --iterations 200 --min-sep 40 --max-participations 5",
+    );
     assert!(answer["rms_loss"].as_f64() < identity["rms_loss"].as_f64());
     let account = bench.json("account plan --plan o.toml --delta 1e-6");
     assert_eq!(account["sensitivity"], answer["sensitivity"]);
-    bench.refused("plan optimize --mechanism blt --iterations 0", 2, &["iterations", "0"]);
-    bench.refused("plan optimize --mechanism blt --iterations 9 --bands 3", 2, &["--bands"]);
-    bench.refused("plan optimize --mechanism band-toeplitz --iterations 9 --bands 10", 2, &["--bands is 10"]);
-    bench.refused("plan optimize --mechanism blt --iterations 9 --min-sep 0", 2, &["min-sep"]);
+    bench.refused("plan optimize --float --mechanism blt --iterations 0", 2, &["iterations", "0"]);
+    bench.refused("plan optimize --float --mechanism blt --iterations 9 --bands 3", 2, &["--bands"]);
+    bench.refused(
+        "plan optimize --float --mechanism band-toeplitz --iterations 9 --bands 10",
+        2,
+        &["--bands is 10"],
+    );
+    bench.refused("plan optimize --float --mechanism blt --iterations 9 --min-sep 0", 2, &["min-sep"]);
 }
 
 #[test]

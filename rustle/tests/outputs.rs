@@ -12,13 +12,13 @@ use std::process::{Command, Stdio};
 
 use bench::Bench;
 
-const PLAN: &str = "plan from --mechanism identity --iterations 12 --noise-multiplier 1";
+const PLAN: &str = "plan from --float --mechanism identity --iterations 12 --noise-multiplier 1";
 
 /// Every command that writes a file: its words up to `--out`, and how its output begins.
 fn writers(bench: &Bench) -> Vec<(String, &'static [u8])> {
     fs::write(bench.path("seed"), *b"0123456789abcdefghijklmnopqrstuv").unwrap();
     bench.mode("seed", 0o400);
-    let optimize = "plan optimize --mechanism identity --iterations 12";
+    let optimize = "plan optimize --float --mechanism identity --iterations 12";
     let batches =
         "batches --scheme poisson --sampling-probability 0.1 --population 50 --iterations 9 --seed-file seed";
     // Without an id, each call makes new noise.

@@ -19,7 +19,10 @@ fn json(args: &str, folder: &std::path::Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-const SETTING: &str = "--iterations 200 --min-sep 20 --max-participations 10";
+const SETTING: &str = "--iterations 200 --min-sep 20 --max-participations 10 --float";
+/// The same on a grid, which is the default.
+const ON_GRID: &str =
+    "--iterations 200 --min-sep 20 --max-participations 10 --batch-size 32 --norm-dtype float64";
 
 #[test]
 fn every_mechanism_is_optimized_and_its_answer_is_complete() {
@@ -91,7 +94,7 @@ fn workloads_and_losses_reach_the_search() {
 fn suggest_recommends_a_plan_that_runs() {
     let folder = tempfile::tempdir().unwrap();
     let args = format!(
-        "plan suggest {SETTING} --dimension 100000 --workers 3 --epsilon 3 --delta 1e-6 --sampling-probability 0.05 \
+        "plan suggest {ON_GRID} --dimension 100000 --workers 3 --epsilon 3 --delta 1e-6 --sampling-probability 0.05 \
          --memory-per-worker 1MiB --out s.toml"
     );
     let answer = json(&args, folder.path());
@@ -104,6 +107,7 @@ fn suggest_recommends_a_plan_that_runs() {
     }
     let plan = plan::Plan::from_path(folder.path().join("s.toml")).unwrap();
     assert!(4 * plan.state_slots() * 33_334 <= 1 << 20);
+    assert!(plan.on_grid().is_some());
     assert!((plan.noise_multiplier() / answer["noise_multiplier"].as_f64().unwrap() - 1.0).abs() < 1e-12);
     // The account that the answer names satisfies (ε, δ). The plan alone, without sampling, costs more.
     let words = answer["account"].as_str().unwrap().strip_prefix("rustle ").unwrap().to_owned();
@@ -151,52 +155,58 @@ fn bad_use_names_the_value_and_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("words.txt"), "1\n2 x\n").unwrap();
     for (args, part) in [
-        ("plan optimize --mechanism blt --iterations 100 --min-sep 50 --max-participations 3", "(k−1)·b < n"),
-        ("plan optimize --mechanism blt --iterations 100 --buffers 13", "1 to 12"),
-        ("plan optimize --mechanism blt --iterations 100 --buffers 0", "1 to 12"),
-        ("plan optimize --mechanism band-mf --iterations 100 --bands 101", "1 to 100"),
-        ("plan optimize --mechanism band-toeplitz --iterations 100 --bands 0", "1 to 100"),
         (
-            "plan optimize --mechanism band-mf --iterations 100 --min-sep 5 --max-participations 2 --bands 6",
+            "plan optimize --float --mechanism blt --iterations 100 --min-sep 50 --max-participations 3",
+            "(k−1)·b < n",
+        ),
+        ("plan optimize --float --mechanism blt --iterations 100 --buffers 13", "1 to 12"),
+        ("plan optimize --float --mechanism blt --iterations 100 --buffers 0", "1 to 12"),
+        ("plan optimize --float --mechanism band-mf --iterations 100 --bands 101", "1 to 100"),
+        ("plan optimize --float --mechanism band-toeplitz --iterations 100 --bands 0", "1 to 100"),
+        (
+            "plan optimize --float --mechanism band-mf --iterations 100 --min-sep 5 --max-participations 2 --bands 6",
             "min_sep",
         ),
         (
-            "plan optimize --mechanism blt --iterations 9 --workload momentum:1",
+            "plan optimize --float --mechanism blt --iterations 9 --workload momentum:1",
             "momentum is 1; allowed: 0 ≤ momentum < 1",
         ),
-        ("plan optimize --mechanism blt --iterations 9 --workload momentum:x", "not a number"),
-        ("plan optimize --mechanism blt --iterations 9 --workload sums", "momentum:BETA"),
-        ("plan optimize --mechanism blt --iterations 9 --weight-decay 0.1", "momentum"),
-        ("plan optimize --mechanism blt --iterations 9 --row-weights words.txt", "\"x\" in line 2"),
-        ("plan optimize --mechanism blt --iterations 9 --workload matrix:words.txt", "\"x\" in line 2"),
+        ("plan optimize --float --mechanism blt --iterations 9 --workload momentum:x", "not a number"),
+        ("plan optimize --float --mechanism blt --iterations 9 --workload sums", "momentum:BETA"),
+        ("plan optimize --float --mechanism blt --iterations 9 --weight-decay 0.1", "momentum"),
+        ("plan optimize --float --mechanism blt --iterations 9 --row-weights words.txt", "\"x\" in line 2"),
         (
-            "plan optimize --mechanism tree --iterations 9 --power",
+            "plan optimize --float --mechanism blt --iterations 9 --workload matrix:words.txt",
+            "\"x\" in line 2",
+        ),
+        (
+            "plan optimize --float --mechanism tree --iterations 9 --power",
             "--power is given; --mechanism tree does not take it",
         ),
         (
-            "plan optimize --mechanism blt --iterations 9 --fixed-epoch",
+            "plan optimize --float --mechanism blt --iterations 9 --fixed-epoch",
             "--fixed-epoch is given; --mechanism blt does not take it",
         ),
         (
-            "plan optimize --mechanism dense --iterations 9 --fixed-epoch --also-min-sep 2",
+            "plan optimize --float --mechanism dense --iterations 9 --fixed-epoch --also-min-sep 2",
             "--also-min-sep is given; --fixed-epoch does not take it",
         ),
         (
-            "plan optimize --mechanism dense --iterations 9 --buffers 2",
+            "plan optimize --float --mechanism dense --iterations 9 --buffers 2",
             "--buffers is given; --mechanism dense does not take it",
         ),
         (
-            "plan suggest --iterations 9 --epsilon 1 --delta 1e-6",
+            "plan suggest --float --iterations 9 --epsilon 1 --delta 1e-6",
             "--dimension is missing; allowed: 1 or more",
         ),
-        ("plan suggest --iterations 9 --dimension 10 --epsilon 0 --delta 1e-6", "epsilon is 0"),
-        ("plan suggest --iterations 9 --dimension 10 --epsilon 1 --delta 2", "delta is 2"),
+        ("plan suggest --float --iterations 9 --dimension 10 --epsilon 0 --delta 1e-6", "epsilon is 0"),
+        ("plan suggest --float --iterations 9 --dimension 10 --epsilon 1 --delta 2", "delta is 2"),
         (
-            "plan suggest --iterations 9 --dimension 10 --epsilon 1 --delta 0.1 --sampling-probability 2",
+            "plan suggest --float --iterations 9 --dimension 10 --epsilon 1 --delta 0.1 --sampling-probability 2",
             "is 2",
         ),
         (
-            "plan suggest --iterations 9 --dimension 10 --epsilon 1 --delta 0.1 --memory-per-worker 5Q",
+            "plan suggest --float --iterations 9 --dimension 10 --epsilon 1 --delta 0.1 --memory-per-worker 5Q",
             "byte size",
         ),
     ] {
@@ -214,7 +224,7 @@ fn random_batches_have_a_plan_of_their_own() {
                    --samples 131072 --search-samples 8192 --seed 5";
     for (mechanism, sizes) in [("blt", "--buffers 1"), ("band-toeplitz", "--bands 16")] {
         let found = json(
-            &format!("plan optimize --mechanism {mechanism} {sizes} {setting} --out a.toml"),
+            &format!("plan optimize --mechanism {mechanism} {sizes} {setting} --float --out a.toml"),
             folder.path(),
         );
         let number = |name: &str| found[name].as_f64().unwrap();
@@ -235,7 +245,7 @@ fn random_batches_have_a_plan_of_their_own() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && text.contains(part), "{args}: {text}");
     };
-    let with = |more: &str| format!("plan optimize --iterations 64 --min-sep 16 {more}");
+    let with = |more: &str| format!("plan optimize --iterations 64 --min-sep 16 --float {more}");
     let drawn = "--amplify balls-in-bins --delta 1e-5";
     refuses(&with(&format!("--mechanism blt --max-participations 3 {drawn} --epsilon 1")), "allowed: 64");
     refuses(&with(&format!("--mechanism blt --max-participations 4 {drawn}")), "--epsilon");

@@ -109,7 +109,7 @@ fn the_figures_are_the_accounts() {
 fn figures_without_sampling_hold_for_sampled_batches() {
     let bench = bench();
     bench.json(
-        "plan from --mechanism identity --iterations 100 --min-sep 100 --max-participations 1 \
+        "plan from --float --mechanism identity --iterations 100 --min-sep 100 --max-participations 1 \
          --noise-multiplier 4 --out once.toml",
     );
     let released = r#"{"branches": [{"branch": 0, "parent": null, "from_row": 0, "released": [[0, 100]]}]}"#;
@@ -240,7 +240,7 @@ fn monte_carlo_figures_are_labelled() {
 fn what_cannot_be_stated_is_named() {
     let bench = bench();
     bench.json(
-        "plan from --mechanism identity --iterations 5 --min-sep 1 --max-participations 1 \
+        "plan from --float --mechanism identity --iterations 5 --min-sep 1 --max-participations 1 \
          --noise-multiplier 0 --out silent.toml",
     );
     fs::write(bench.path("broken.json"), REWOUND.replace("[4, 5]", "[3, 5]")).unwrap();

@@ -21,7 +21,7 @@ from browser import Browser
 from shots import shoot
 
 PLAN = ["plan", "from", "--mechanism", "blt", "--theta", "0.999,0.9,0.3", "--omega", "0.01,0.2,0.3"]
-PLAN += ["--iterations", "2000", "--min-sep", "100", "--max-participations", "20", "--noise-multiplier", "4"]
+PLAN += ["--iterations", "2000", "--min-sep", "100", "--max-participations", "20", "--noise-multiplier", "4", "--float"]
 PAGES = {"home": "index", "page": "docs/correlated-noise", "command-line": "docs/cli"}
 
 

@@ -52,21 +52,21 @@ def check_losses(answer, n, min_sep, participations):
 
 @pytest.mark.parametrize("name", FROM)
 def test_losses_of_known_parameters(name):
-    answer = rustle("plan", "from", "--mechanism", name, *FROM[name], *SHAPE, "--noise-multiplier", 1)
+    answer = rustle("plan", "from", "--float", "--mechanism", name, *FROM[name], *SHAPE, "--noise-multiplier", 1)
     check_losses(answer, N, MIN_SEP, PARTICIPATIONS)
 
 
 @pytest.mark.parametrize("name", ["identity", "blt", "band-toeplitz", "band-sqrt", "band-inverse", "lambda-cgd"])
 @pytest.mark.parametrize("loss", ["rms", "max"])
 def test_losses_of_what_the_optimiser_finds(name, loss):
-    check_losses(rustle("plan", "optimize", "--mechanism", name, "--loss", loss, *SHAPE), N, MIN_SEP, PARTICIPATIONS)
+    check_losses(rustle("plan", "optimize", "--float", "--mechanism", name, "--loss", loss, *SHAPE), N, MIN_SEP, PARTICIPATIONS)
 
 
 @pytest.mark.parametrize("loss", ["rms", "max"])
 def test_a_column_that_rises_is_no_trap(loss):
     """c = (1, 0, 1) at b = 1, k = 2: the evenly spaced pattern gives √3, the truth is above."""
     answer = rustle(
-        "plan", "from", "--mechanism", "band-toeplitz", "--coefficients", "1,0,1", "--iterations", 8,
+        "plan", "from", "--float", "--mechanism", "band-toeplitz", "--coefficients", "1,0,1", "--iterations", 8,
         "--min-sep", 1, "--max-participations", 2, "--noise-multiplier", 1,
     )  # fmt: skip
     true = sensitivity(strategy({"name": "band-toeplitz", "coefficients": [1, 0, 1]}, 8), 1, 2)
@@ -77,7 +77,7 @@ def test_no_other_bands_are_better():
     """scipy's search over the same five bands finds nothing below what the optimiser found."""
     n, b, k, bands = 60, 6, 5, 5
     shape = ["--iterations", n, "--min-sep", b, "--max-participations", k]
-    answer = rustle("plan", "optimize", "--mechanism", "band-toeplitz", "--bands", bands, *shape)
+    answer = rustle("plan", "optimize", "--float", "--mechanism", "band-toeplitz", "--bands", bands, *shape)
 
     def loss(tail):
         c = strategy({"name": "band-toeplitz", "coefficients": [1.0, *tail]}, n)
@@ -92,7 +92,7 @@ def test_no_other_bands_are_better():
 def test_coefficients(tmp_path, name, matrix):
     out = tmp_path / "plan.toml"
     answer = rustle(
-        "plan", "from", "--mechanism", name, *FROM[name], *SHAPE, "--noise-multiplier", 1, "--out", out
+        "plan", "from", "--float", "--mechanism", name, *FROM[name], *SHAPE, "--noise-multiplier", 1, "--out", out
     )
     c = strategy(mechanism_of(answer), N)
     c = np.linalg.inv(c) if matrix == "c-inverse" else c
@@ -108,7 +108,7 @@ TREES = [{}, {"restarts": [5, 9]}, {"restarts": [5, 9], "completion": True}]
 @pytest.mark.parametrize("tree", TREES)
 def test_trees(tmp_path, tree):
     words = ["--restarts", "5,9"] * ("restarts" in tree) + ["--completion"] * ("completion" in tree)
-    answer = rustle("plan", "from", "--mechanism", "tree", *words, *SHAPE, "--noise-multiplier", 1)
+    answer = rustle("plan", "from", "--float", "--mechanism", "tree", *words, *SHAPE, "--noise-multiplier", 1)
     dense = Tree(N, **tree)
     true = dense.sensitivity(MIN_SEP, PARTICIPATIONS)
     assert answer["sensitivity"] == pytest.approx(true, rel=1e-12)

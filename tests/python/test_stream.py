@@ -90,7 +90,7 @@ def test_tree_nodes_are_streams(tmp_path):
 
 def test_the_plan_digest_is_the_canonical_forms():
     answer = rustle(
-        "plan", "from", "--mechanism", "blt", "--theta", "0.9,0.25", "--omega", "0.1,0.2", "--iterations", 40,
+        "plan", "from", "--float", "--mechanism", "blt", "--theta", "0.9,0.25", "--omega", "0.1,0.2", "--iterations", 40,
         "--min-sep", 4, "--max-participations", 3, "--noise-multiplier", 1.5, "--clip-norm", 0.1,
     )  # fmt: skip
     blt = {"name": "blt", "theta": [0.9, 0.25], "omega": [0.1, 0.2]}

@@ -32,7 +32,7 @@ const UP: f64 = 1.0 + 1.0 / (1u64 << 50) as f64;
 const BRANCHES: f64 = 65_536.0;
 
 /// Largest probability of leaving the mechanism; a plan with more is refused.
-const MAX_FAILURE: f64 = 1e-16;
+pub const MAX_FAILURE: f64 = 1e-16;
 
 /// The figures of a grid that accounts and statements are made of. Norms are in the gradient's own units.
 #[derive(Clone, Copy, Debug, PartialEq)]

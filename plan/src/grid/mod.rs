@@ -7,6 +7,7 @@
 //! * `setting`: [`Grid`] and [`Rounding`], the fields of `[grid]`; `choose`: a step and a rounding that fit.
 //! * `coefficients`: [`GridCoefficients`], the numbers that run; `exact`: how they come from a mechanism.
 //! * `deviation`: how far rows and buffers go; `figures`: [`GridFigures`], what an account takes from all of it.
+//! * `summing`: [`summing_error`], κ of sums in `f32`.
 //! * `matrix`: the matrix that is accounted for; `grid_plan`: [`GridPlan`], the checked whole.
 
 mod choose;
@@ -17,10 +18,12 @@ mod figures;
 mod grid_plan;
 mod matrix;
 mod setting;
+mod summing;
 
 pub use choose::choose;
 pub use coefficients::{GridBandRows, GridBanded, GridCoefficients, GridInverse};
-pub use figures::GridFigures;
+pub use figures::{GridFigures, MAX_FAILURE};
 pub use grid_plan::GridPlan;
 pub(crate) use setting::missing_summing_error;
 pub use setting::{Grid, Rounding};
+pub use summing::{NormType, summing_error};

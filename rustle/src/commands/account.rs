@@ -176,6 +176,7 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let plan = plan_file::read(&args.plan)?;
     let n = plan.iterations();
     let rule = plan.participation();
+    args.ask.relation.check_plan(&plan)?;
     let mut sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
     if args.records_per_batch > 1 && plan.on_grid().is_some() {
         let why = "--plan has [grid], whose account is for one rounded contribution of a user in a sum";

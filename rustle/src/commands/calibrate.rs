@@ -118,8 +118,18 @@ impl CalibrateCommand {
 
 /// Calibrates a plan. Its C must satisfy the guarantee both as written and as rounded to run.
 fn for_plan(plan: &Plan, goal: &Goal) -> anyhow::Result<Answer> {
-    plan_file::without_grid(plan)?;
-    if !goal.finds_participations("zcdp")? {
+    let finds_participations = goal.finds_participations("zcdp")?;
+    match plan.on_grid() {
+        Some(_) if finds_participations => {
+            return Err(bad_use(
+                "--find is participations, and --plan has [grid]; allowed: noise-multiplier, or `rustle account plan` of plans with \
+                 other max_participations",
+            ));
+        }
+        Some(on_grid) => return goal.on_grid("zcdp", plan, on_grid.grid()),
+        None => {}
+    }
+    if !finds_participations {
         return goal.gaussian("zcdp", plan.accounted_sensitivity().map_err(bad_use)?);
     }
     let strategies = [plan.strategy(), plan.running_strategy().map_err(bad_use)?];

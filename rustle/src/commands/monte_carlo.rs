@@ -7,7 +7,7 @@ use plan::Plan;
 
 use super::account::Query;
 use super::errors::from_accounting;
-use super::plan_file;
+use crate::flag_of_field::of_planner;
 use crate::output::Answer;
 
 #[derive(Clone, Debug, Args)]
@@ -116,14 +116,19 @@ pub fn calibrate<S: Shape>(args: &CalibrateArgs<S>) -> anyhow::Result<Answer> {
     let epsilon = args.epsilon;
     let delta = args.delta;
     let (plan, mechanism) = shape.question()?;
-    plan_file::without_grid(&plan)?;
+    let grid = plan.on_grid().map(|on_grid| on_grid.grid());
+    let left = grid.map_or(Ok(delta), |_| planner::delta_on_grid(epsilon, delta)).map_err(of_planner)?;
     let sampling = shape.samples().sampling()?;
-    let made = mechanism.calibrate(epsilon, delta, sampling).map_err(from_accounting)?;
+    let made = mechanism.calibrate(epsilon, left, sampling).map_err(from_accounting)?;
+    let mut sigma = made.noise_multiplier;
+    if let Some(grid) = grid {
+        sigma = planner::with_accounted_noise(&plan, grid, sigma).map_err(of_planner)?.noise_multiplier();
+    }
     let answer = Answer::new()
         .with("account", S::NAME)
         .with("epsilon", epsilon)
         .with("delta", delta)
-        .with("noise_multiplier", made.noise_multiplier)
+        .with("noise_multiplier", sigma)
         .with("release", made.verdict.releases());
     let answer = verified(answer, made.verdict.delta().worse(), made.verdict.upper(), sampling);
     Ok(of_plan(shape.describe(answer), &plan))

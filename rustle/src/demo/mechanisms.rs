@@ -11,7 +11,7 @@ use strategy::{
 
 use super::model::PARAMETERS;
 use super::training::Config;
-use crate::grid_promise;
+use crate::flag_of_field::of_planner;
 
 /// κ, more than enough: products of f32 may make a gradient longer than its clip norm by 2⁻²⁴ of it ([`super::model`]), and
 /// sums of at most 145 in f64 round by 2·145²·2⁻⁵³.
@@ -47,7 +47,8 @@ pub fn contenders(config: &Config, epsilon: f64, delta: f64, float: bool) -> any
 }
 
 fn on_grid(contender: Contender) -> anyhow::Result<Contender> {
-    let plan = grid_promise::on_grid(&contender.plan, Some(Rounding::Nearest), Some(SUMMING_ERROR))?;
+    let plan = planner::on_grid(&contender.plan, Some(Rounding::Nearest), Some(SUMMING_ERROR))
+        .map_err(of_planner)?;
     Ok(Contender { plan, ..contender })
 }
 

@@ -32,7 +32,7 @@ impl Bench {
 
     pub fn plan(&self, name: &str, mechanism: &str) {
         let words = format!(
-            "plan from --mechanism {mechanism} --iterations 12 --min-sep 4 --max-participations 3 \
+            "plan from --mechanism {mechanism} --float --iterations 12 --min-sep 4 --max-participations 3 \
              --noise-multiplier 2.5 --out {name}"
         );
         self.json(&words);

@@ -18,10 +18,10 @@ use std::process::Output;
 
 use bench::Bench;
 
-const FROM: &str = "plan from --mechanism identity";
-const OPTIMIZE: &str = "plan optimize --mechanism";
+const FROM: &str = "plan from --float --mechanism identity";
+const OPTIMIZE: &str = "plan optimize --float --mechanism";
 const NOISE: &str = "noise --plan plan.toml --key-file key --out x.npy";
-const SUGGEST: &str = "plan suggest --iterations 100 --dimension 1000";
+const SUGGEST: &str = "plan suggest --float --iterations 100 --dimension 1000";
 const ACCOUNT: &str = "account gaussian --sensitivity 1";
 const BATCHES: &str = "batches --seed-file key --out b.jsonl --iterations 10";
 const FETCH: &str = "fetch --steps 0..1 --range 0..1";

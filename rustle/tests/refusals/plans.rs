@@ -6,7 +6,7 @@ use super::{OPTIMIZE, case, check};
 #[test]
 fn parameters_of_mechanisms() {
     let bench = Bench::new();
-    let from = "plan from --iterations 10 --noise-multiplier 1 --mechanism";
+    let from = "plan from --float --iterations 10 --noise-multiplier 1 --mechanism";
     let compare = "plan compare plan.toml --no-rates";
     check(
         &bench,
@@ -29,22 +29,6 @@ fn parameters_of_mechanisms() {
             case(from, "tree --restarts 5,3", 2, &["--restarts is 3", "increasing"]),
             case(from, "dense", 2, &["--mechanism dense takes a matrix", "plan optimize"]),
             case(from, "identity --completion", 2, &["--completion is given"]),
-            case(from, "identity --grid --float", 2, &["--grid", "--float"]),
-            case(from, "identity --grid", 2, &["--dimension is missing"]),
-            case(from, "identity --grid --dimension 10", 2, &["--summing-error is missing"]),
-            case(from, "identity --rounding nearest", 2, &["--dimension is missing"]),
-            case(
-                from,
-                "identity --grid --dimension 10 --rounding up --summing-error 0",
-                2,
-                &["up", "dithered"],
-            ),
-            case(
-                from,
-                "identity --grid --dimension 10 --rounding nearest --summing-error -1",
-                2,
-                &["--summing-error is -1"],
-            ),
             case(OPTIMIZE, "blt --iterations 10 --column-norms dance", 2, &["dance", "equal"]),
             case(OPTIMIZE, "blt --iterations 10 --amplify dance", 2, &["dance", "balls-in-bins"]),
             case(

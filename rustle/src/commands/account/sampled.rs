@@ -4,9 +4,10 @@ use accounting::{
     AccountingError, BatchCap, Event, MatrixMechanism, Neighbouring, Partition, Report, Sampling, user_level,
 };
 use clap::Args;
+use plan::Plan;
 use strategy::Sensitivity;
 
-use crate::output::Answer;
+use crate::output::{Answer, bad_use};
 
 /// The relation between two data sets that must be hard to tell apart.
 #[derive(Clone, Copy, Debug, Args)]
@@ -37,6 +38,17 @@ impl Relation {
 
     pub fn name(self) -> &'static str {
         self.neighbouring().name()
+    }
+
+    /// Refuses a relation that no plan on a grid is accounted for under (bad use).
+    pub fn check_plan(self, plan: &Plan) -> anyhow::Result<()> {
+        if self.neighbouring() != Neighbouring::AddRemove || plan.on_grid().is_none() {
+            return Ok(());
+        }
+        Err(bad_use(
+            "--neighbouring is add-remove, and --plan has [grid]; allowed: zero-out, replace, as a batch of one record fewer may \
+             change the bits of other gradients, which no summing error covers (docs/grid.md)",
+        ))
     }
 
     /// Converts a sensitivity under zeroing out to this relation.

@@ -1,8 +1,9 @@
 //! The (ε, δ) to satisfy, and the parameter to find for it.
 
 use accounting::calibration::{self, Target};
-use accounting::{Account, AccountingError, Event, calibrate_gaussian, pld};
+use accounting::{Account, AccountingError, Event, Report, calibrate_gaussian, pld};
 use clap::{Args, ValueEnum};
+use plan::{Grid, Plan};
 use strategy::{Sensitivity, Strategy};
 
 use super::open::{OpenScheme, SchemeNumbers};
@@ -10,6 +11,7 @@ use crate::commands::account::answer;
 use crate::commands::account::sampled::Relation;
 use crate::commands::conditional_flags;
 use crate::commands::errors::from_accounting;
+use crate::flag_of_field::of_planner;
 use crate::output::{Answer, bad_use};
 
 /// Least ε of a search: below it each step takes seconds.
@@ -55,6 +57,23 @@ impl Goal {
         let sigma = calibrate_gaussian(moved.value, self.epsilon, self.delta).map_err(from_accounting)?;
         let report = self.relation.report(zero_out, sigma, self.delta).map_err(from_accounting)?;
         Ok(answer(name, &report, self.relation))
+    }
+
+    /// Finds the noise multiplier of a plan whose rows are on a grid, with a step of its own: more than a plan of floats takes, by
+    /// what the grid costs.
+    pub fn on_grid(&self, name: &'static str, plan: &Plan, grid: Grid) -> anyhow::Result<Answer> {
+        self.only(name, &[Find::NoiseMultiplier])?;
+        self.refuse_given("--noise-multiplier", self.noise_multiplier.is_some())?;
+        self.relation.check_plan(plan)?;
+        let factor = self.relation.neighbouring().factor();
+        let found = planner::calibrate_on_grid(plan.spec(), grid, (self.epsilon, self.delta), factor);
+        let found = found.map_err(of_planner)?;
+        let moved = self.relation.moved(found.accounted_sensitivity().map_err(bad_use)?);
+        let accounted = found.accounted_noise_multiplier();
+        let report = Report::of_run(moved, accounted, found.failure_probability(), self.delta);
+        let report =
+            Report { noise_multiplier: found.noise_multiplier(), ..report.map_err(from_accounting)? };
+        Ok(answer(name, &report, self.relation).with("noise_multiplier_accounted", accounted))
     }
 
     /// Returns whether the parameter to find is the number of participations. Error: neither that nor the noise.

@@ -10,6 +10,7 @@ use super::make::RunArgs;
 use crate::commands::cancel::Cancel;
 use crate::commands::errors::from_accounting;
 use crate::commands::monte_carlo::fresh_seed;
+use crate::flag_of_field::of_planner;
 use crate::output::{Answer, bad_use};
 use crate::progress::Progress;
 use crate::streams;
@@ -46,6 +47,8 @@ pub struct AmplifyArgs {
 /// A search by Monte Carlo, ready to run.
 pub struct AmplifiedSearch {
     goal: Goal,
+    /// δ of the guarantee: on a grid, a little more than the mechanism's.
+    delta: f64,
     effort: Effort,
 }
 
@@ -69,7 +72,9 @@ impl AmplifyArgs {
         let seed = self.seed.map_or_else(fresh_seed, Ok)?;
         let budget = SampleBudget { samples: self.samples, seed };
         let effort = Effort { samples: self.search_samples, budget, ..Effort::default() };
-        Ok(Some(AmplifiedSearch { goal: Goal { batches, epsilon, delta }, effort }))
+        let left = if run.grid.is_on_grid() { planner::delta_on_grid(epsilon, delta) } else { Ok(delta) };
+        let goal = Goal { batches, epsilon, delta: left.map_err(of_planner)? };
+        Ok(Some(AmplifiedSearch { goal, delta, effort }))
     }
 }
 
@@ -96,7 +101,7 @@ impl AmplifiedSearch {
             .with("amplification", "balls-in-bins")
             .with("batches_per_epoch", self.goal.batches)
             .with("epsilon", self.goal.epsilon)
-            .with("delta", self.goal.delta)
+            .with("delta", self.delta)
             .with("noise_multiplier_estimate", best.estimate)
             .with("release", verdict.releases())
             .with("delta_upper_bound", verdict.upper())

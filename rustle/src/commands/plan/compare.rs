@@ -80,7 +80,8 @@ impl CompareArgs {
         let own = |delta| accounting::gaussian::epsilon(delta, sensitivity.value / noise_multiplier);
         let epsilon = |delta| failure::at_delta(delta, plan.failure_probability(), own, |epsilon| *epsilon);
         let epsilon = self.delta.map(epsilon).transpose().map_err(from_accounting)?;
-        let rate = (!self.no_rates).then(|| rates::coordinates_per_second(&strategy, n)).flatten();
+        let on_grid = plan.on_grid().is_some();
+        let rate = (!self.no_rates).then(|| rates::coordinates_per_second(&strategy, n, on_grid)).flatten();
         Ok(json!({
             "plan": path.display().to_string(),
             "plan_digest": hex::encode(plan.digest()),

@@ -11,8 +11,7 @@ use strategy::{MechanismKind, Strategy, Workload};
 
 use super::grid::GridArgs;
 use crate::commands::setting::ParticipationArgs;
-use crate::flag_of_field::of_flag;
-use crate::grid_promise;
+use crate::flag_of_field::{of_flag, of_planner};
 use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
 
@@ -36,7 +35,7 @@ pub struct RunArgs {
     /// Rounds of the ChaCha stream cipher: 20 or 12
     #[arg(long, value_name = "R", default_value_t = 20)]
     pub chacha_rounds: u32,
-    /// Number of coordinates, for the plan's layout [default: no layout]
+    /// Number of coordinates, which the account of rows on a grid depends on [default: no layout, with --float]
     #[arg(long, value_name = "M")]
     pub dimension: Option<u64>,
     #[command(flatten)]
@@ -49,8 +48,8 @@ pub struct RunArgs {
 impl RunArgs {
     /// Refuses what no plan has, whichever the mechanism, before a search that takes its time (bad use).
     pub fn check(&self, noise_multiplier: f64) -> anyhow::Result<()> {
-        let without_grid = Self { grid: GridArgs::default(), ..self.clone() };
-        without_grid.plan(Mechanism::Identity, noise_multiplier).map(drop)
+        Plan::new(self.spec(Mechanism::Identity, noise_multiplier)?).map_err(of_flag)?;
+        self.grid.choice(self.dimension).map(drop)
     }
 
     /// Returns the participation rule. Error: so many participations do not fit in the run (bad use).
@@ -87,10 +86,12 @@ impl RunArgs {
     /// is raised by what the grid costs. Error: a field that is not allowed (bad use).
     pub fn plan_for_promise(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
         let float = Plan::new(self.spec(mechanism, noise_multiplier)?).map_err(of_flag)?;
-        if !self.grid.is_on_grid() {
-            return Ok(float);
+        match self.grid.choice(self.dimension)? {
+            None => Ok(float),
+            Some(choice) => {
+                planner::on_grid(&float, choice.rounding, choice.summing_error).map_err(of_planner)
+            }
         }
-        grid_promise::on_grid(&float, self.grid.rounding, self.grid.summing_error)
     }
 
     /// Opens `--out` before the search for what is to be written there. A plan is not secret.
@@ -112,7 +113,7 @@ impl RunArgs {
         let text = plan.to_toml_string()?;
         let answer = answer.with("plan_digest", hex::encode(plan.digest()));
         if !self.is_out_stdout() {
-            self.grid.note_floats();
+            self.grid.note_floats(plan);
         }
         let answer = match GridFacts::of(plan) {
             Some(grid) => answer.with("rows", "int32").with("grid", json!(grid)),

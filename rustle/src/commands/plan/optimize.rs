@@ -76,6 +76,10 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
     args.check_sizes()?;
     let workload = args.release.workload(args.run.iterations)?;
     let amplified_search = args.amplify.search(&args.run)?;
+    if amplified_search.is_some() && args.mechanism == MechanismKind::Blt && args.run.grid.is_on_grid() {
+        let text = "--mechanism is blt; allowed with --amplify: any but blt, whose rows on a grid have no amplified account, or --float";
+        return Err(bad_use(text));
+    }
     let target = args.target(workload.clone())?;
     let family = args.family()?;
     let out = args.run.open_out()?;

@@ -49,7 +49,7 @@ pub struct ResourcesArgs {
     /// Print a patch for the workers of deploy/kubernetes instead
     #[arg(long)]
     kubernetes: bool,
-    /// Coordinates per second that a worker generates, above 0 [default: measured on this machine, of plans without a grid]
+    /// Coordinates per second that a worker generates, above 0 [default: measured on this machine]
     #[arg(long, value_name = "C")]
     coordinates_per_second: Option<f64>,
 }
@@ -76,9 +76,10 @@ impl ResourcesArgs {
         };
         let rate = match self.coordinates_per_second {
             Some(rate) => Some(positive("--coordinates-per-second", rate)?),
-            // What is measured are rows of floats, which are quicker than integers.
-            None if plan.on_grid().is_some() => None,
-            None => rates::coordinates_per_second(&plan.strategy(), plan.iterations()),
+            None => {
+                let on_grid = plan.on_grid().is_some();
+                rates::coordinates_per_second(&plan.strategy(), plan.iterations(), on_grid)
+            }
         };
         Ok(Setting {
             dimension: dimension::resolve(self.dimension, plan)?,

@@ -60,6 +60,7 @@ pub struct SuggestArgs {
 pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
     let request = args.request()?;
     request.check().map_err(bad_use)?;
+    args.run.check(1.0)?;
     let out = args.run.open_out()?;
     let Suggestion { entries, left_out, stopped } = search(&request)?;
     for (name, reason) in &left_out {
@@ -68,8 +69,7 @@ pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
     if stopped {
         streams::note("warning: the search was stopped; mechanisms are missing or not fully optimized");
     }
-    // What is measured are rows of floats, which are quicker than integers.
-    let rates = if args.no_rates || request.on_grid { Vec::new() } else { measured(&entries, &request) };
+    let rates = if args.no_rates { Vec::new() } else { measured(&entries, &request) };
     let Some(chosen) = recommend(&entries, args.within) else {
         return Err(bad_use(
             "the search was stopped before it found a mechanism that fits; let it run longer",
@@ -188,7 +188,7 @@ fn measured(entries: &[Entry], request: &Request) -> Vec<Option<f64>> {
         if let Some((_, rate)) = seen.iter().find(|(name, _)| *name == key) {
             return *rate;
         }
-        let rate = rates::coordinates_per_second(&entry.strategy, request.iterations);
+        let rate = rates::coordinates_per_second(&entry.strategy, request.iterations, request.on_grid);
         let rate = rate.map(|coordinates| coordinates / request.shard() as f64);
         seen.push((key, rate));
         rate

@@ -95,7 +95,7 @@ fn arithmetic(plan: &Plan) -> Option<Finding> {
         return None;
     }
     let what = "rows are floating-point numbers: the account is that of real ones, and does not hold against precision attacks";
-    let next_step = "know it (docs/grid.md); --summing-error makes a plan whose bits keep the account (rustle plan from, optimize, suggest)";
+    let next_step = "know it (docs/grid.md); without --float, rustle plan from, optimize and suggest make plans whose bits keep the account";
     Some(Finding::new(Severity::Warning, "float_arithmetic", what, next_step))
 }
 
