@@ -46,6 +46,7 @@ def planned(epsilon: float, arguments: argparse.Namespace) -> dict[str, tuple[st
     """Returns the plan of each method at (ε, δ), as its file has it, and the scheme of its batches."""
     probability = 1 / arguments.min_sep
     entries = rustle.suggest(
+        float=True,
         iterations=arguments.steps,
         epsilon=epsilon,
         delta=DELTA,

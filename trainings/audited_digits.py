@@ -29,6 +29,7 @@ BATCHES, EPOCHS, RATE = 10, 8, 4.0
 def planned(epsilon: float) -> rustle.Plan:
     """Returns a plan of correlated noise in which a record takes part once an epoch."""
     found = rustle.plan(
+        float=True,
         iterations=BATCHES * EPOCHS,
         epsilon=epsilon,
         delta=DELTA,

@@ -42,6 +42,7 @@ def planned(mechanism: str, arguments: argparse.Namespace, shape: Shape) -> rust
     """Returns the mechanism's plan at (ε, δ); of trees the one with the restarts of least error."""
     epochs = arguments.rounds // arguments.min_sep
     found = rustle.plan(
+        float=True,
         iterations=arguments.rounds,
         epsilon=arguments.epsilon,
         delta=DELTA,

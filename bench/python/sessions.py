@@ -24,6 +24,7 @@ def binary() -> Path:
 
 def plan(dimension: int, iterations: int, mechanism: str = "blt", size: int | None = 4) -> rustle.Plan:
     found = rustle.plan(
+        float=True,
         iterations=iterations,
         epsilon=4,
         delta=1e-5,

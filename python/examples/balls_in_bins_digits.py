@@ -42,6 +42,8 @@ def plan(mechanism, arguments):
         max_participations=arguments.epochs,
         mechanism=mechanism,
         size=arguments.batches if mechanism == "band-mf" else None,
+        # Noise on a grid: ε holds bit for bit. A batch may have all digits; they are added in float64 and rounded once.
+        summing_error=rustle.grid.summing_error(1500, DIMENSION, roundings=2, norm_dtype="float64"),
     )
     low, high = found.noise_multiplier / 8, found.noise_multiplier
     while high / low > 1.005:

@@ -99,6 +99,7 @@ def train(mechanism, seed, learning_rate, arguments):
         mechanism=mechanism,
         size=arguments.batches if mechanism == "band-mf" else None,
         summing_error=None if arguments.float else kappa,
+        float=arguments.float,
     )
     plan.save(folder / "plan.toml")
     batches = rustle.Batches(schemes.fixed_order(arguments.batches), len(images), iterations, os.urandom(32))

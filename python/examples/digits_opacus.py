@@ -64,6 +64,7 @@ def plan(mechanism, arguments, model):
         mechanism=mechanism,
         size=arguments.batches if mechanism == "band-mf" else None,
         summing_error=None if arguments.float else kappa,
+        float=arguments.float,
     )
 
 

@@ -39,6 +39,7 @@ def plan(mechanism, arguments):
         size=arguments.cohorts if mechanism == "band-mf" else None,
         clip_norm=arguments.clip_norm,
         summing_error=None if arguments.float else kappa,
+        float=arguments.float,
     )
 
 

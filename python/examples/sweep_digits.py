@@ -21,6 +21,7 @@ import rustle
 
 DELTA = 1e-5
 BATCHES, EPOCHS = 10, 6
+BATCH_SIZE = 150
 SPACE = {"rate": [0.003, 0.01, 0.03, 0.1, 0.3], "clip_norm": [0.5, 1.0, 2.0]}
 
 
@@ -88,7 +89,10 @@ def main(arguments):
         max_participations=EPOCHS,
         mechanism="band-mf",
         size=BATCHES,
-    ).replace(dimension=650)
+        dimension=650,
+        # Noise on a grid: ε holds bit for bit. The digits of a batch are added in float32.
+        batch_size=BATCH_SIZE,
+    )
     digits = rustle.DataSet(
         f"inproc://{arguments.folder}", "digits", unit="example", epsilon=arguments.budget, delta=DELTA
     )

@@ -27,14 +27,23 @@ def setting(kind, sizes, arguments):
     """A plan, and the scheme of batches that it goes with."""
     n, q, group = arguments.iterations, arguments.sampling_probability, group_sizes.els(sizes)
     promise = dict(iterations=n, epsilon=arguments.epsilon, delta=DELTA, dimension=DIMENSION)
+    # Noise on a grid: ε holds bit for bit. A batch has all records, or all users, at most.
+    most = sum(sizes) if kind == "els" else len(sizes)
     if kind == "els":
-        plan = user_level.plan(**promise, sampling_probability=q, group_size=group)
+        plan = user_level.plan(**promise, sampling_probability=q, group_size=group, batch_size=most)
         return plan.replace(clip_norm=1.0), schemes.els(group, q)
     if kind == "uls":
-        return user_level.plan(**promise, sampling_probability=q), schemes.uls(group, schemes.poisson(q))
+        plan = user_level.plan(**promise, sampling_probability=q, batch_size=most)
+        return plan, schemes.uls(group, schemes.poisson(q))
     turns = round(1 / q)
     plan = rustle.plan(
-        **promise, min_sep=turns, max_participations=-(-n // turns), mechanism="band-mf", size=turns
+        **promise,
+        min_sep=turns,
+        max_participations=-(-n // turns),
+        mechanism="band-mf",
+        size=turns,
+        batch_size=most,
+        norm_dtype="float64",
     )
     return plan, schemes.uls(group, schemes.fixed_order(turns))
 

@@ -30,7 +30,7 @@ class Plan:
         dimension: int | None = None,
         parameters: list[tuple[str, list[int]]] | None = None,
     ) -> Plan:
-        """Returns the plan with another σ, ζ or layout."""
+        """Returns the plan with another σ, ζ or layout; on a grid another σ or ζ has a step of its own, and κ stays."""
     def with_restarts(self, restarts: list[int], completion: bool = False) -> Plan:
         """Returns a tree plan with fresh trees from these rounds on. σ stays, so calibrate it again."""
     def on_grid(self, summing_error: float | None = None, rounding: str | None = None) -> Plan:
@@ -187,7 +187,9 @@ def suggest(
     sampling_probability: float | None,
     workers: tuple[int, int | None],
     within: float,
+    on_grid: bool,
 ) -> tuple[str, list[Plan]]: ...
+def keep_on_grid(plan: Plan, summing_error: float | None, name: str | None) -> Plan: ...
 def optimise(run: dict[str, Any], promise: tuple[float, float], mechanism: str, size: int | None) -> Plan: ...
 def calibrate(plan: Plan, epsilon: float, delta: float) -> Plan: ...
 def event_epsilon(event: str, delta: float, relation: str) -> float: ...

@@ -7,7 +7,7 @@ import os
 from dataclasses import fields
 from typing import Any, Callable, Sequence
 
-from . import _native, errors
+from . import _grid_choice, _native, errors
 from ._deprecated import warn_renamed
 from ._native import Plan
 from .sampling import BallsInBins, BMinSep, CyclicPoisson, Sampling
@@ -35,31 +35,36 @@ def plan(
     within: float = 0.05,
     summing_error: float | None = None,
     rounding: str | None = None,
+    batch_size: int | None = None,
+    norm_dtype: str = "float32",
+    float: bool = False,
 ) -> Plan:
-    """The plan with the least error at (ε, δ), or the best one of a mechanism.
+    """The plan with the least error at (ε, δ), or the best one of a mechanism, with noise on a grid (:mod:`rustle.grid`).
 
     ``iterations``: steps n. A user takes part at most ``max_participations`` times, at least ``min_sep`` steps apart;
     ``epochs``: the same number, where records are in one batch of each epoch. One of them must be given: noise for one
     participation would be several times too small for many. ``dimension`` or ``parameters`` (names with shapes): the flattened vector. ``clip_norm``: ζ, in the gradient's own
     units. ``mechanism``: blt, band-mf, band-toeplitz, identity, …; ``size``: its bands or buffers.
     ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so. ``within``: the excess
-    over the least error for which less state is preferred; 0.05 is 5 %. ``summing_error``, ``rounding``: with one of them
-    the plan's noise is on a grid (:mod:`rustle.grid`), with σ raised by what that costs; as in :meth:`Plan.on_grid`. Without
-    either it is floating-point numbers: ε is then that of real ones, and does not hold against someone who knows candidate
-    sums and reads every bit. Nothing is assumed for ``summing_error``, since the job alone knows how it sums.
+    over the least error for which less state is preferred; 0.05 is 5 %.
+
+    On a grid ε holds bit for bit, and the account depends on how the job sums: it needs one of ``batch_size``, ``summing_error``
+    and ``rounding="contributions"``, and the dimension; σ is raised by what the grid costs. ``batch_size``: the most clipped
+    gradients that are added in float32 before their sum is rounded to the grid, and ``norm_dtype`` the type that their norms are
+    accumulated in: :func:`rustle.grid.summing_error` of them is the ``summing_error``, as of :meth:`Plan.on_grid`. ``float``: rows
+    of floating-point numbers instead: ε is then that of real ones, and does not hold against someone who knows candidate sums
+    and reads every bit.
     """
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
-    if summing_error is None and rounding is None:
-        return _float_plan(run, (epsilon, delta), mechanism, size, sampling_probability, (workers, memory_per_worker), within)
-    if sampling_probability is not None:
-        text = (
-            f"sampling_probability is {sampling_probability}; allowed with summing_error or rounding: None. `rustle plan "
-            "optimize --grid` finds an amplified plan on a grid"
-        )
-        raise errors.make("invalid_argument", text)
-    found = _float_plan(run, (epsilon, delta), mechanism, size, None, (workers, memory_per_worker), within)
-    return calibrate(found.on_grid(summing_error, rounding), epsilon=epsilon, delta=delta)
+    grid = _grid_choice.chosen(dimension, parameters, batch_size, summing_error, rounding, norm_dtype, float)
+    sharing = (workers, memory_per_worker)
+    found = _float_plan(run, (epsilon, delta), mechanism, size, sampling_probability, sharing, within, grid is not None)
+    if grid is None:
+        return found
+    if sampling_probability is not None and mechanism is None:
+        return _native.keep_on_grid(found, *grid)
+    return calibrate(found.on_grid(*grid), epsilon=epsilon, delta=delta)
 
 
 def _float_plan(
@@ -70,12 +75,13 @@ def _float_plan(
     sampling_probability: float | None,
     workers: tuple[int, int | None],
     within: float,
+    on_grid: bool,
 ) -> Plan:
     if mechanism is not None:
         return _native.optimise(run, promise, mechanism, size)
     if size is not None:
         raise errors.make("invalid_argument", f"size is {size}; allowed: none without a mechanism")
-    answer, plans = _native.suggest(run, promise, sampling_probability, workers, within)
+    answer, plans = _native.suggest(run, promise, sampling_probability, workers, within, on_grid)
     chosen = json.loads(answer)["recommended"]
     if chosen is None:
         raise errors.make(
@@ -100,21 +106,38 @@ def suggest(
     workers: int = 1,
     memory_per_worker: int | None = None,
     within: float = 0.05,
+    summing_error: float | None = None,
+    rounding: str | None = None,
+    batch_size: int | None = None,
+    norm_dtype: str = "float32",
+    float: bool = False,
 ) -> list[dict[str, Any]]:
     """Every mechanism that could serve, the least error first; arguments as of :func:`plan`.
 
-    ``error`` is that of the released sums in units of the clip norm; ``plan`` is the plan to run; ``recommended`` is
-    true for one.
+    ``error`` is that of the released sums in units of the clip norm, with real numbers, to which a grid adds what it raises σ
+    by; ``plan`` is the plan to run; ``recommended`` is true for one. Mechanisms that no grid has a place for are left out.
     """
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
-    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, (workers, memory_per_worker), within)
+    grid = _grid_choice.chosen(dimension, parameters, batch_size, summing_error, rounding, norm_dtype, float)
+    sharing = (workers, memory_per_worker)
+    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, sharing, within, grid is not None)
     found = json.loads(answer)
-    entries = zip(found["entries"], plans, strict=True)
-    return [
-        {**entry, "plan": plan, "recommended": index == found["recommended"]}
-        for index, (entry, plan) in enumerate(entries)
-    ]
+    entries: list[dict[str, Any]] = []
+    refused: errors.RustleError | None = None
+    for index, (entry, plan) in enumerate(zip(found["entries"], plans, strict=True)):
+        try:
+            placed = plan if grid is None else _native.keep_on_grid(plan, *grid)
+        except errors.PlanError as error:
+            refused = error
+            continue
+        entries.append({**entry, "plan": placed, "recommended": index == found["recommended"]})
+    if refused is not None and not entries:
+        raise refused
+    if not any(entry["recommended"] for entry in entries):
+        for entry in [entry for entry in entries if entry["fits"]][:1]:
+            entry["recommended"] = True
+    return entries
 
 
 def calibrate(plan: Plan, *, epsilon: float, delta: float) -> Plan:

@@ -107,6 +107,7 @@ class RunRequest:
             clip_norm=self.clip_norm,
             mechanism=self.mechanism,
             size=self.size,
+            float=True,
         )
         if self.noise_multiplier is not None:
             return plan.replace(noise_multiplier=self.noise_multiplier * self._cost(plan))
@@ -188,7 +189,8 @@ def begin(
 ) -> Rounds:
     """Begins a run in a folder, or continues it: makes the plan and the batches, connects, and returns the rounds.
 
-    ``rounds.session`` is the session. Called again with the same arguments, the run continues in its folder, once a
+    Rows are floating-point numbers: ε is that of real ones, and does not hold against someone who knows candidate sums and reads
+    every bit (docs/grid.md). A plan of :func:`rustle.plan` is on a grid, where it does. ``rounds.session`` is the session. Called again with the same arguments, the run continues in its folder, once a
     checkpoint or ``session.resume(cursor)`` said where.
 
     Args:

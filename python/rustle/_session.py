@@ -13,6 +13,7 @@ from ._buffers import flat
 from ._clip_schedule import ClipNorms
 from ._commitment import Commitment
 from ._deprecated import warn_renamed
+from ._grid_choice import ADD_REMOVE
 from ._round_checks import RoundChecks
 from ._sum_bound import check_finite
 from ._tagged_cursor import check_same, parted, tagged
@@ -41,7 +42,7 @@ class Session(RoundChecks, ClipNorms):
         self._native = native
         self._owner: object | None = None
         self._on_grid = _native.is_on_grid(native)
-        self._refused: dict[str, str] = {}
+        self._refused: dict[str, str] = {"add-remove": ADD_REMOVE} if self._on_grid else {}
 
     # Noise.
 

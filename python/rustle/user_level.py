@@ -2,7 +2,9 @@
 
 ::
 
-    plan = user_level.plan(iterations=500, epsilon=4, delta=1e-6, sampling_probability=0.01, dimension=100_000)
+    plan = user_level.plan(
+        iterations=500, epsilon=4, delta=1e-6, sampling_probability=0.01, dimension=100_000, batch_size=64
+    )
     batches = rustle.Batches(schemes.uls(8, schemes.poisson(0.01)), records_of_each_user, 500, seed)
     for round, ids in (training := user_level.Training(session, batches)):
         model -= learning_rate * training.noisy_mean(round, gradients(ids))
@@ -19,12 +21,17 @@ from typing import Any, Callable, Iterator, Literal, Union
 
 import numpy as np
 
-from . import _assumptions, _planning, errors
+from . import _assumptions, _grid_choice, _planning, errors
 from ._batches import Batches
-from ._native import Plan, user_level_event, user_level_noise_multiplier
+from ._native import Plan, keep_on_grid, user_level_event, user_level_noise_multiplier
 from ._owners import Owners
 from ._session import Session
 from .federated._clients import clip
+from ._grid_choice import ADD_REMOVE
+from .grid import summing_error as _summing_error
+
+# Of float32 on the way of a gradient into a sum: one, and one for all of float64.
+_ROUNDINGS = 2
 
 #: One gradient a row, or what makes them of records.
 Gradients = Union[np.ndarray, Callable[[np.ndarray], np.ndarray]]
@@ -41,15 +48,29 @@ def plan(
     parameters: _planning.Parameters | None = None,
     clip_norm: float = 1.0,
     neighbouring: str = "zero-out",
+    summing_error: float | None = None,
+    rounding: str | None = None,
+    batch_size: int | None = None,
+    float: bool = False,
 ) -> Plan:
     """Independent noise that keeps (ε, δ) for users in Poisson-sampled rounds.
 
     ``group_size``: G of ELS, records of a user, each sampled with the probability; 1 for ULS, where users are.
+    ``summing_error``, ``rounding``, ``float``: as of :func:`rustle.plan`, noise being on a grid unless ``float``. ``batch_size``: the
+    most records (ELS) or users (ULS) of a batch, all of them if need be: :class:`Training` adds them in float64, rounds the sum to
+    float32 once, and refuses larger batches.
     The plan by itself knows of no sampling and of one record a round: what it promises is :class:`Training`'s, for
     add-remove one with ``divide_by``.
     """
+    if neighbouring == "add-remove" and not float:
+        text = f"neighbouring is add-remove and float is False; allowed: zero-out, or float=True, as {ADD_REMOVE}"
+        raise errors.make("accounting", text)
+    grid = _grid_choice.chosen(
+        dimension, parameters, batch_size, summing_error, rounding, "float64", float, roundings=_ROUNDINGS
+    )
+    left = delta if grid is None else _grid_choice.delta_left(epsilon, delta)
     sigma = user_level_noise_multiplier(
-        (sampling_probability, group_size, iterations), (epsilon, delta), neighbouring
+        (sampling_probability, group_size, iterations), (epsilon, left), neighbouring
     )
     found = _planning.plan(
         iterations=iterations,
@@ -60,8 +81,9 @@ def plan(
         max_participations=iterations,
         clip_norm=clip_norm,
         mechanism="identity",
-    )
-    return found.replace(noise_multiplier=sigma)
+        float=True,
+    ).replace(noise_multiplier=sigma)
+    return found if grid is None else keep_on_grid(found, *grid)
 
 
 class Training:
@@ -156,9 +178,24 @@ class Training:
 
     def noisy_mean(self, round: int, gradients: Gradients, chunk: int = 64) -> np.ndarray:
         """(clipped sum + noise)/:attr:`divisor`: float32 of the session's dimension. Takes the round's noise."""
+        self._check_size(round)
         total = self.clipped_sum(round, gradients, chunk).astype(np.float32)
         self.session.privatize_(total, round, commitment=self.commitment)
         return total / np.float32(self.divisor)
+
+    def _check_size(self, round: int) -> None:
+        """Refuses a batch whose sum the plan's κ does not cover, before noise is taken."""
+        grid = self.plan.grid
+        if grid is None or grid["rounding"] == "contributions":
+            return
+        size = len(self.batches[round] if self.example_level else np.unique(self.batches.owners(round)))
+        dimension, most = self.session.dimension, grid["summing_error"]
+        if size and _summing_error(size, dimension, roundings=_ROUNDINGS, norm_dtype="float64") > most:
+            text = (
+                f"batch {round} has {size} of them, whose sum in floating point the plan's grid.summing_error {most} does not "
+                "cover; allowed: fewer (a cap of the batches), or a plan with a larger batch_size"
+            )
+            raise errors.make("batches", text)
 
     def _parts(self, round: int, records: int, chunk: int) -> Iterator[np.ndarray]:
         """Places of records that are looked at together: some, or all of one user."""
@@ -189,11 +226,19 @@ class Training:
         self.session.check(neighbouring)
         if self.example_level:
             self._one_branch()
-            return _planning.epsilon(self.event, delta=delta, neighbouring=neighbouring)
+            return self._example_level_epsilon(delta, neighbouring)
         text = self.session.report(
             delta=delta, neighbouring=neighbouring, batches=self._sampling, format="json"
         )
         return json.loads(text)["guarantees"][0]["epsilon"]
+
+    def _example_level_epsilon(self, delta: float, neighbouring: str) -> float:
+        epsilon = _planning.epsilon(self.event, delta=delta, neighbouring=neighbouring)
+        if self.plan.grid is None:
+            return epsilon
+        # Of what is left of δ at a little more ε, which is then enough.
+        left = _grid_choice.delta_left(epsilon * 1.001 + 1e-6, delta)
+        return _planning.epsilon(self.event, delta=left, neighbouring=neighbouring)
 
     def report(
         self,

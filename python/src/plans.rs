@@ -46,7 +46,7 @@ impl Plan {
         Ok(())
     }
 
-    /// With another σ, clip norm or layout. `parameters`: names with shapes.
+    /// With another σ, clip norm or layout; on a grid another σ or clip norm has a step of its own. `parameters`: names with shapes.
     #[pyo3(signature = (noise_multiplier=None, clip_norm=None, dimension=None, parameters=None))]
     fn replace(
         &self,
@@ -57,21 +57,22 @@ impl Plan {
     ) -> Result<Self> {
         let old = self.0.spec().clone();
         let layout = layout(dimension, parameters)?.or(old.layout);
+        let is_scaled = noise_multiplier.is_some() || clip_norm.is_some();
         let noise_multiplier = noise_multiplier.unwrap_or(old.noise_multiplier);
         let clip_norm = clip_norm.unwrap_or(old.clip_norm);
-        Ok(Self(plan::Plan::new(PlanSpec { noise_multiplier, clip_norm, layout, ..old })?))
+        let mut spec = PlanSpec { noise_multiplier, clip_norm, layout, ..old };
+        if let (true, Some(grid)) = (is_scaled, spec.grid) {
+            spec.grid = None;
+            spec.grid = Some(grid::choose(&spec, Some(grid.rounding), Some(grid.summing_error))?);
+        }
+        Ok(Self(plan::Plan::new(spec)?))
     }
 
     /// On the finest grid of integers that fits: with another one where it has one.
     #[pyo3(signature = (summing_error=None, rounding=None))]
     fn on_grid(&self, summing_error: Option<f64>, rounding: Option<&str>) -> Result<Self> {
         let spec = PlanSpec { grid: None, ..self.0.spec().clone() };
-        let named = |name: &str| {
-            let refused = || Refused::invalid("rounding", format!("{name:?}"), Rounding::NAMES.join(", "));
-            Rounding::from_name(name).ok_or_else(refused)
-        };
-        let rounding = rounding.map(named).transpose()?;
-        let grid = Some(grid::choose(&spec, rounding, summing_error)?);
+        let grid = Some(grid::choose(&spec, self::rounding(rounding)?, summing_error)?);
         Ok(Self(plan::Plan::new(PlanSpec { grid, ..spec })?))
     }
 
@@ -239,6 +240,15 @@ impl Plan {
 #[pyfunction]
 pub fn layout_digest(parameters: Vec<(String, Vec<u64>)>) -> Result<String> {
     Ok(hex::encode(Layout::from_parameters(named(parameters))?.digest()))
+}
+
+/// Returns the rounding of a name; `None` for the planner's choice.
+pub fn rounding(name: Option<&str>) -> Result<Option<Rounding>> {
+    let named = |name: &str| {
+        let refused = || Refused::invalid("rounding", format!("{name:?}"), Rounding::NAMES.join(", "));
+        Rounding::from_name(name).ok_or_else(refused)
+    };
+    name.map(named).transpose()
 }
 
 pub fn layout(dimension: Option<u64>, parameters: Option<Vec<(String, Vec<u64>)>>) -> Result<Option<Layout>> {

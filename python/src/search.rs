@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use accounting::{Report, calibrate_gaussian};
-use plan::{Grid, Layout, Mechanism, Participation, PlanSpec, grid};
+use accounting::calibrate_gaussian;
+use plan::{Layout, Mechanism, Participation, PlanSpec};
 use planner::{Request, Sampling, Watch};
 use pyo3::prelude::*;
 use serde_json::json;
@@ -12,13 +12,8 @@ use strategy::optimize::{Family, Target, optimize};
 use strategy::{Objective, Strategy, Workload};
 
 use crate::error::{Refused, Result};
-use crate::plans::{Plan, layout};
+use crate::plans::{Plan, layout, rounding};
 use crate::wait::{signals, work};
-
-/// Times that σ is raised to make up for a grid: each raise changes the step by at most one factor of 2.
-const RAISES: usize = 16;
-/// Beyond what the last account asked for, so that rounding does not ask again.
-const RAISE_MARGIN: f64 = 1.0 + 1e-9;
 
 /// Most buffers of a BLT where no number is given.
 const BUFFERS: usize = 8;
@@ -72,7 +67,8 @@ impl Run {
 }
 
 /// Every mechanism weighed: one JSON object of entries, the least error first, and a plan of each. `workers`: their number
-/// and the most bytes of state of one. `within`: the excess error for which less state is preferred.
+/// and the most bytes of state of one. `within`: the excess error for which less state is preferred. `on_grid`: whether the plans
+/// are then put on a grid, with [`keep_on_grid`].
 #[pyfunction]
 pub fn suggest(
     py: Python<'_>,
@@ -81,6 +77,7 @@ pub fn suggest(
     sampling_probability: Option<f64>,
     workers: (u64, Option<u64>),
     within: f64,
+    on_grid: bool,
 ) -> Result<(String, Vec<Plan>)> {
     let (workers, memory_per_worker) = workers;
     if !(0.0..=10.0).contains(&within) {
@@ -99,7 +96,7 @@ pub fn suggest(
         dimension: dimension.ok_or_else(|| Refused::invalid("dimension", "missing", "given"))?,
         workers,
         memory_per_worker,
-        on_grid: false,
+        on_grid,
     };
     let ended = AtomicBool::new(false);
     let flow =
@@ -124,6 +121,18 @@ pub fn suggest(
         "reason": chosen.map(|chosen| chosen.reason),
     });
     Ok((answer.to_string(), plans))
+}
+
+/// The plan on a grid that costs what this plan of floats does, however batches are formed: σ is raised by what the grid costs.
+#[pyfunction]
+pub fn keep_on_grid(
+    py: Python<'_>,
+    plan: &Plan,
+    summing_error: Option<f64>,
+    name: Option<&str>,
+) -> Result<Plan> {
+    let rounding = rounding(name)?;
+    Ok(Plan(py.detach(|| planner::on_grid(&plan.0, rounding, summing_error))?))
 }
 
 /// One mechanism, optimised for prefix sums and calibrated to (ε, δ). `size`: bands or buffers.
@@ -158,28 +167,9 @@ pub fn calibrate(py: Python<'_>, plan: &Plan, epsilon: f64, delta: f64) -> Resul
         let spec = PlanSpec { noise_multiplier, ..float.spec().clone() };
         match plan.0.spec().grid {
             None => Ok(Plan(plan::Plan::new(spec)?)),
-            Some(grid) => on_grid(spec, grid, epsilon, delta),
+            Some(grid) => Ok(Plan(planner::calibrate_on_grid(&spec, grid, (epsilon, delta), 1.0)?)),
         }
     })
-}
-
-/// Raises σ of a float plan until it keeps (ε, δ) on a grid as well.
-fn on_grid(float: PlanSpec, old: Grid, epsilon: f64, delta: f64) -> Result<Plan> {
-    let mut spec = float;
-    for _ in 0..RAISES {
-        let grid = grid::choose(&spec, Some(old.rounding), Some(old.summing_error))?;
-        let plan = plan::Plan::new(PlanSpec { grid: Some(grid), ..spec.clone() })?;
-        let sensitivity = plan.accounted_sensitivity()?;
-        let noise = plan.accounted_noise_multiplier();
-        if Report::of_run(sensitivity, noise, plan.failure_probability(), delta)?.epsilon <= epsilon {
-            return Ok(Plan(plan));
-        }
-        let needed = calibrate_gaussian(sensitivity.value, epsilon, delta)?;
-        spec.noise_multiplier *= (needed / noise).max(1.0) * RAISE_MARGIN;
-    }
-    let allowed =
-        "a smaller summing_error, or another rounding: the grid costs more than more noise makes up for";
-    Err(Refused::invalid("epsilon", epsilon, allowed))
 }
 
 fn family(mechanism: &str, size: Option<usize>, run: &Run) -> Result<Family> {

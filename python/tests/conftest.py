@@ -25,6 +25,7 @@ BEGUN = tempfile.TemporaryDirectory(prefix="rustle-begun-")
 @pytest.fixture
 def plan():
     found = rustle.plan(
+        float=True,
         iterations=STEPS,
         epsilon=4,
         delta=1e-5,

@@ -80,6 +80,7 @@ class End:
 def plan(job: str) -> rustle.Plan:
     """Any plan; the federated server's clip norm moves at a tree's restarts."""
     found = rustle.plan(
+        float=True,
         iterations=kill_jobs.STEPS,
         epsilon=4,
         delta=1e-5,

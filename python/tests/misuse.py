@@ -18,7 +18,7 @@ def planned(folder, mechanism="band-mf", min_sep=4, **changes):
     setting = dict(min_sep=min_sep, max_participations=3, mechanism=mechanism)
     if mechanism == "band-mf":
         setting["size"] = 4
-    found = rustle.plan(iterations=STEPS, epsilon=6, delta=1e-5, **setting)
+    found = rustle.plan(float=True, iterations=STEPS, epsilon=6, delta=1e-5, **setting)
     return prepared(folder, found.replace(**changes))
 
 

@@ -48,6 +48,7 @@ def test_the_bound_of_gaussian_noise_is_below_its_epsilon(method):
     """At 90 % no more than a tenth of bounds may be above; they are conservative, and so far fewer are."""
     sigma, delta, above = 1.0, 1e-5, 0
     event = rustle.event(rustle.plan(
+        float=True,
         iterations=1, epsilon=4, delta=delta, min_sep=1, max_participations=1, mechanism="identity"
     ).replace(noise_multiplier=sigma))
     epsilon = rustle.epsilon(event, delta=delta)

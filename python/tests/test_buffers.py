@@ -100,7 +100,7 @@ def test_pieces_get_their_parts_of_one_row(session, tmp_path, plan, first):
 
 @pytest.mark.parametrize("dimension", [2**21, 2**21 + 2**20 + 5])
 def test_rows_that_several_threads_move(tmp_path, dimension):
-    plan = rustle.plan(iterations=4, epsilon=4, delta=1e-5, epochs=1, mechanism="identity").replace(dimension=dimension)
+    plan = rustle.plan(float=True, iterations=4, epsilon=4, delta=1e-5, epochs=1, mechanism="identity").replace(dimension=dimension)
     with rustle.connect(f"inproc://{prepared(tmp_path / 'one', plan)}") as session:
         noise = session.fetch_into(0, np.full(dimension, np.nan, np.float32))
     with rustle.connect(f"inproc://{prepared(tmp_path / 'other', plan)}") as session:

@@ -163,6 +163,7 @@ def widths():
 def plan(widths):
     net = model(widths)
     found = rustle.plan(
+        float=True,
         iterations=6, epsilon=8, delta=1e-5, mechanism="band-mf", size=2, min_sep=2, max_participations=3
     )
     return found.replace(parameters=[(name, list(shape)) for name, shape in rustle.torch.layout(net)])

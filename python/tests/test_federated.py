@@ -16,7 +16,7 @@ DIMENSION = 210
 def planned(mechanism="band-mf", dimension=DIMENSION, clip_norm=0.5, **changes):
     size = 4 if mechanism == "band-mf" else None
     setting = dict(iterations=ROUNDS, epsilon=4, delta=1e-5, min_sep=4, max_participations=3)
-    found = rustle.plan(**{**setting, **changes}, mechanism=mechanism, size=size, clip_norm=clip_norm)
+    found = rustle.plan(float=True, **{**setting, **changes}, mechanism=mechanism, size=size, clip_norm=clip_norm)
     return found.replace(dimension=dimension)
 
 

@@ -90,6 +90,7 @@ def server_process(monkeypatch):
 @pytest.fixture
 def plan():
     found = rustle.plan(
+        float=True,
         iterations=ROUNDS,
         epsilon=8,
         delta=1e-5,
@@ -203,6 +204,7 @@ def test_other_arrays_than_the_servers_are_refused(tmp_path, plan):
 
 def test_adaptive_clipping_under_flower(tmp_path):
     found = rustle.plan(
+        float=True,
         iterations=ROUNDS, epsilon=8, delta=1e-5, min_sep=3, max_participations=3, mechanism="tree"
     )
     plan = found.with_restarts([4], True).replace(dimension=DIMENSION + 1)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rustle
+import rustle.user_level
 from conftest import BINARY, Cluster, prepared
 from grids import coarse, opened, released, rows_of
 from rustle.errors import InvalidArgument, RustleError
@@ -227,6 +228,7 @@ def test_what_a_grid_refuses_leaves_the_sum_as_it_was(tmp_path):
         with pytest.raises(InvalidArgument, match="privatize_"):
             rustle.grid.Sum(session.plan)
     float_plan = rustle.plan(
+        float=True,
         iterations=STEPS, epsilon=4, delta=1e-5, min_sep=3, max_participations=3, mechanism="identity", dimension=DIMENSION
     )
     assert float_plan.grid is None
@@ -239,8 +241,99 @@ def test_what_a_grid_refuses_leaves_the_sum_as_it_was(tmp_path):
         float_plan.on_grid()
     with pytest.raises(InvalidArgument, match="nearest, dithered, contributions"):
         float_plan.on_grid(KAPPA, "stochastic")
-    with pytest.raises(InvalidArgument, match="rustle plan"):
-        grid_plan(sampling_probability=0.01)
+
+
+def test_plans_are_on_a_grid_or_say_what_they_lack():
+    run = dict(iterations=STEPS, epsilon=4, delta=1e-5, min_sep=3, max_participations=3, mechanism="band-mf", size=3)
+    ways = "batch_size.*summing_error.*contributions.*float=True"
+    for given, said in [
+        ({}, "dimension and parameters are missing.*float=True"),
+        ({"batch_size": 8}, "dimension and parameters are missing"),
+        ({"dimension": 50}, ways),
+        ({"parameters": [("w", (5, 10))]}, ways),
+        ({"dimension": 50, "rounding": "nearest"}, ways),
+        ({"dimension": 50, "rounding": "dithered"}, ways),
+        ({"dimension": 50, "batch_size": 8, "summing_error": 0.1}, "one of them"),
+        ({"dimension": 50, "batch_size": 8, "rounding": "contributions"}, "its sums are exact"),
+        ({"dimension": 50, "batch_size": 9000}, "summing_error"),
+        ({"dimension": 50, "batch_size": 0}, "records is 0"),
+        ({"dimension": 50, "batch_size": 8, "norm_dtype": "float16"}, "norm_dtype is 'float16'"),
+        ({"dimension": 2**25, "batch_size": 8}, "norms accumulated in float64"),
+        ({"dimension": 50, "batch_size": 8, "float": True}, "batch_size is 8 and float is True"),
+        ({"dimension": 50, "summing_error": 0.1, "float": True}, "summing_error is 0.1 and float is True"),
+    ]:
+        for make in (rustle.plan, rustle.suggest):
+            chosen = {name: value for name, value in run.items() if make is rustle.plan or name not in ("mechanism", "size")}
+            with pytest.raises(RustleError, match=said):
+                make(**chosen, **given)
+    plan = rustle.plan(**run, parameters=[("w", (5, 10))], batch_size=8)
+    assert plan.grid["summing_error"] == rustle.grid.summing_error(8, 50)
+    plan = rustle.plan(**run, dimension=50, batch_size=8, norm_dtype="float64")
+    assert plan.grid["summing_error"] == rustle.grid.summing_error(8, 50, norm_dtype="float64")
+    assert rustle.plan(**run, dimension=50, rounding="contributions").grid["rounding"] == "contributions"
+    assert rustle.plan(**run, float=True).grid is None
+    for plan in (plan.replace(noise_multiplier=900.0), plan.replace(clip_norm=900.0)):
+        # Another scale has a step of its own, and the account of as much noise.
+        assert 2.0**22 < plan.noise_multiplier * plan.clip_norm / 2.0 ** plan.grid["step"] <= 2.0**27
+
+
+def test_mechanisms_are_weighed_for_a_grid():
+    run = dict(iterations=64, epsilon=4, delta=1e-5, min_sep=16, max_participations=4, dimension=1000)
+    entries = rustle.suggest(**run, summing_error=0.01)
+    floats = {entry["mechanism"]: entry for entry in reversed(rustle.suggest(**run, float=True))}
+    assert [entry["recommended"] for entry in entries].count(True) == 1
+    for entry in entries:
+        assert entry["plan"].grid["summing_error"] == 0.01
+        assert 3.99 < entry["plan"].privacy(1e-5)["epsilon"] <= 4.0 + 1e-9
+    blt = next(entry for entry in entries if entry["mechanism"] == "blt")
+    # A buffer is binary64.
+    assert blt["state_bytes_per_parameter"] in [8 * buffers for buffers in (2, 3, 4, 6)] and "blt" in floats
+
+
+def test_amplified_plans_keep_their_promise_on_a_grid():
+    run = dict(iterations=64, epsilon=2, delta=1e-5, min_sep=1, max_participations=64, dimension=1000)
+    plan = rustle.plan(**run, sampling_probability=0.02, summing_error=0.01)
+    assert plan.grid["summing_error"] == 0.01
+    event = rustle.event(plan, sampling_probability=0.02)
+    found = rustle.epsilon(event, delta=1e-5)
+    assert 1.9 < found <= 2.0, found
+    # Without what the grid costs more than was promised would be spent.
+    kept = rustle.plan(**run, sampling_probability=0.02, float=True)
+    spent = rustle.event(kept.on_grid(0.01), sampling_probability=0.02)
+    assert rustle.epsilon(spent, delta=1e-5) > 2.0
+
+
+def test_add_remove_has_no_account_on_a_grid(tmp_path):
+    plan = grid_plan("nearest")
+    for ask in (
+        lambda: rustle.report(plan, neighbouring="add-remove"),
+        lambda: rustle.user_level.plan(
+            iterations=9, epsilon=4, delta=1e-5, sampling_probability=0.1, dimension=9, batch_size=3, neighbouring="add-remove"
+        ),
+    ):
+        with pytest.raises(RustleError, match="add-remove.*zero-out.*bits of other gradients"):
+            ask()
+    with opened(tmp_path / "run", plan) as session:
+        with pytest.raises(RustleError, match="add-remove.*bits of other gradients"):
+            session.report(neighbouring="add-remove")
+        assert "Zero-out" in session.report(neighbouring="zero-out")
+
+
+def test_a_dithered_session_without_its_seed_replays_nothing(tmp_path):
+    """The seed is in the cursor's secret: without it a sum would be rounded again, by other dither under the same noise."""
+    plan = grid_plan("dithered")
+    with opened(tmp_path / "run", plan) as session:
+        session.privatize_(sum_of(0), 0, commitment="exact")
+        cursor = session.cursor(0)
+    with opened(tmp_path / "run", plan) as session:
+        total = sum_of(0)
+        with pytest.raises(InvalidArgument, match="without a secret.*as session.cursor\\(\\) returned it"):
+            # Tag, secret and checksum come before the ledger's own cursor.
+            session.resume(cursor[1 + 32 + 4 :], replay=True)
+        # Nor does a secret of the new session: the row is bound to another commitment.
+        with pytest.raises(RustleError):
+            session.privatize_(total, 0, commitment="exact")
+        assert (total == sum_of(0)).all()
 
 
 def test_a_run_that_resumes_rounds_its_sums_as_before(tmp_path):

@@ -215,6 +215,7 @@ def test_trainers_that_clip_sums_on_a_grid_are_refused(tmp_path, rounding, most)
     plan = plan_of(rustle.torch.layout(model()))
     if rounding is None:
         plan = rustle.plan(
+            float=True,
             iterations=STEPS, epsilon=8, delta=1e-5, min_sep=3, max_participations=2, mechanism="identity", dimension=9
         )
     with opened(tmp_path / "run", plan) as session:

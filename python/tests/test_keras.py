@@ -103,7 +103,7 @@ OWNERS = """
 owners = rustle.Owners((record, [record % 24, record % 16]) for record in range(48))
 scheme = rustle.schemes.contribution_bound(8, 4, 2)
 model = built()
-plan = rustle.plan(iterations=8, epsilon=8, delta=1e-5, min_sep=4, max_participations=2, parameters=rustle.keras.layout(model))
+plan = rustle.plan(float=True, iterations=8, epsilon=8, delta=1e-5, min_sep=4, max_participations=2, parameters=rustle.keras.layout(model))
 plan.save(sys.argv[1] + "/plan.toml")
 with rustle.connect(f"inproc://{sys.argv[1]}") as session:
     rounds = rustle.Rounds(rustle.Batches(scheme, owners, 8, bytes(range(32))), session)

@@ -76,6 +76,7 @@ def test_every_so_many_steps_and_the_last(session):
 
 def test_the_sampling_is_that_of_the_rounds(tmp_path):
     plan = rustle.plan(
+        float=True,
         iterations=12, epsilon=20, delta=1e-5, max_participations=12, mechanism="identity", dimension=10
     )
     plan.save(tmp_path / "run" / "plan.toml")

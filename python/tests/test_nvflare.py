@@ -19,7 +19,7 @@ SHAPES = [("b", (5,)), ("w", (4, 5))]
 @pytest.fixture
 def plan():
     arguments = dict(iterations=ROUNDS, epsilon=8, delta=1e-5, min_sep=2, max_participations=2, mechanism="blt", size=2)
-    return rustle.plan(**arguments, clip_norm=0.5, parameters=SHAPES)
+    return rustle.plan(float=True, **arguments, clip_norm=0.5, parameters=SHAPES)
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ def batches(scheme=None):
 @pytest.fixture
 def plan():
     found = rustle.plan(
+        float=True,
         iterations=STEPS, epsilon=6, delta=1e-5, min_sep=4, max_participations=3, mechanism="band-mf", size=4
     )
     return found.replace(dimension=sum(p.numel() for p in setting()[0].parameters()), clip_norm=0.7)
@@ -135,6 +136,7 @@ def test_epsilon_is_the_plans(tmp_path, plan):
 
 def test_poisson_batches_have_their_own_account(tmp_path):
     plan = rustle.plan(
+        float=True,
         iterations=STEPS, epsilon=20, delta=1e-5, min_sep=1, max_participations=STEPS, mechanism="identity"
     )
     plan = plan.replace(dimension=sum(p.numel() for p in setting()[0].parameters()))
@@ -228,6 +230,7 @@ def test_two_batches_never_have_one_row(tmp_path, plan, workers):
 def test_more_groups_than_bands_have_no_amplified_account(tmp_path, bands):
     rounds = 40
     plan = rustle.plan(
+        float=True,
         iterations=rounds, epsilon=20, delta=1e-5, min_sep=1, max_participations=rounds, mechanism="identity"
     )
     plan = plan.replace(dimension=sum(p.numel() for p in setting()[0].parameters()))
@@ -349,6 +352,7 @@ def loader(kind, size=15):
 def test_a_loader_that_may_break_the_participation_is_refused(tmp_path, plan, kind, size, participation, refused):
     min_sep, most = participation
     found = rustle.plan(
+        float=True,
         iterations=STEPS, epsilon=6, delta=1e-5, min_sep=min_sep, max_participations=most, mechanism="identity"
     )
     folder = prepared(tmp_path / "run", found.replace(dimension=plan.dimension))

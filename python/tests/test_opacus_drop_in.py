@@ -81,6 +81,7 @@ def test_noise_multiplier_costs_what_independent_noise_does(tmp_path, mechanism,
         assert optimizer.noise_multiplier == 1.3
     else:
         identity = rustle.plan(
+            float=True,
             iterations=12, epsilon=1, delta=1e-5, min_sep=4, epochs=3, mechanism="identity", dimension=1
         ).replace(noise_multiplier=1.3)
         assert plan.errors()["rms"] < identity.errors()["rms"]
@@ -155,6 +156,7 @@ def test_what_no_plan_can_be_made_of_is_refused(tmp_path, changes, match):
 @pytest.mark.parametrize("name", ["noise_multiplier", "max_grad_norm", "epochs", "mechanism"])
 def test_a_plan_sets_what_opacus_arguments_would(tmp_path, name):
     rustle.plan(
+        float=True,
         iterations=12, epsilon=4, delta=1e-5, min_sep=4, epochs=3, mechanism="identity", dimension=39
     ).save(tmp_path / "plan.toml")
     with pytest.raises(errors.InvalidArgument, match=f"{name} is given"):

@@ -82,6 +82,7 @@ if not alone:
 @pytest.fixture
 def plan():
     found = rustle.plan(
+        float=True,
         iterations=STEPS, epsilon=50, delta=1e-5, min_sep=4, max_participations=1, mechanism="identity"
     )
     return found.replace(dimension=20 * 40 + 40 + 40 * 2 + 2, clip_norm=0.7)

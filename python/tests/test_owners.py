@@ -84,6 +84,7 @@ def test_data_sets_hold_every_record_that_batches_name():
 
 def test_sampled_records_of_owners_cost_what_those_of_users_do(tmp_path):
     plan = user_level.plan(
+        float=True,
         iterations=ROUNDS, epsilon=3.0, delta=1e-5, sampling_probability=0.2, group_size=2, dimension=40
     )
     with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:

@@ -16,7 +16,7 @@ SETTING = dict(iterations=60, epsilon=2.0, delta=1e-6, min_sep=10, max_participa
 
 
 def test_a_plan_keeps_its_promise():
-    plan = rustle.plan(**SETTING, dimension=1000, mechanism="blt", size=2, clip_norm=0.5)
+    plan = rustle.plan(float=True, **SETTING, dimension=1000, mechanism="blt", size=2, clip_norm=0.5)
     assert (plan.mechanism, plan.iterations, plan.min_sep, plan.max_participations) == ("blt", 60, 10, 6)
     assert plan.dimension == 1000 and plan.clip_norm == 0.5 and len(plan.digest) == 64
     # σ is rounded up to what runs in single precision.
@@ -27,16 +27,16 @@ def test_a_plan_keeps_its_promise():
 
 
 def test_the_best_plan_beats_independent_noise():
-    entries = rustle.suggest(**SETTING, dimension=1000)
+    entries = rustle.suggest(float=True, **SETTING, dimension=1000)
     assert [entry["error"] for entry in entries] == sorted(entry["error"] for entry in entries)
-    best = rustle.plan(**SETTING, dimension=1000)
+    best = rustle.plan(float=True, **SETTING, dimension=1000)
     assert best in [entry["plan"] for entry in entries if entry["recommended"]]
-    identity = rustle.plan(**SETTING, dimension=1000, mechanism="identity")
+    identity = rustle.plan(float=True, **SETTING, dimension=1000, mechanism="identity")
     assert best.errors()["rms"] < 0.8 * identity.errors()["rms"]
 
 
 def test_a_plan_in_a_file(tmp_path):
-    plan = rustle.plan(**SETTING, parameters=[("w", (3, 4)), ("b", ())], mechanism="band-sqrt", size=3)
+    plan = rustle.plan(float=True, **SETTING, parameters=[("w", (3, 4)), ("b", ())], mechanism="band-sqrt", size=3)
     # Into folders that are not there yet.
     file = tmp_path / "runs" / "first" / "plan.toml"
     plan.save(file)
@@ -64,7 +64,7 @@ def test_a_plan_in_a_file(tmp_path):
 
 
 def test_trees_start_afresh_by_a_plan():
-    plan = rustle.plan(**SETTING, mechanism="tree")
+    plan = rustle.plan(float=True, **SETTING, mechanism="tree")
     again = plan.with_restarts([20, 40], True)
     assert plan.restarts == [] and again.restarts == [20, 40] and again.digest != plan.digest
     assert rustle.calibrate(again, epsilon=2, delta=1e-6).privacy(1e-6)["epsilon"] == pytest.approx(2)
@@ -72,7 +72,7 @@ def test_trees_start_afresh_by_a_plan():
         with pytest.raises(errors.PlanError):
             plan.with_restarts(bad)
     with pytest.raises(errors.InvalidArgument, match="tree"):
-        rustle.plan(**SETTING, mechanism="identity").with_restarts([4])
+        rustle.plan(float=True, **SETTING, mechanism="identity").with_restarts([4])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_trees_start_afresh_by_a_plan():
 )
 def test_settings_that_are_refused(change):
     with pytest.raises(errors.InvalidArgument):
-        rustle.plan(**{**SETTING, "dimension": 1000, **change})
+        rustle.plan(float=True, **{**SETTING, "dimension": 1000, **change})
 
 
 def test_plans_that_are_refused(tmp_path):
@@ -114,7 +114,7 @@ def test_epsilon_of_events():
         rustle.epsilon(event, delta=1e-5, neighbouring="add-remove") for event in (poisson, many)
     )
     assert 0 < single < composed < 4
-    plan = rustle.plan(**SETTING, mechanism="identity")
+    plan = rustle.plan(float=True, **SETTING, mechanism="identity")
     assert 2.0 * (1 - 1e-6) < rustle.epsilon(rustle.event(plan), delta=1e-6) <= 2.0 * (1 + 1e-9)
     for bad in ({"kind": "none"}, {}):
         with pytest.raises(errors.InvalidArgument):
@@ -128,7 +128,7 @@ def plan_mu(plan):
 
 
 def test_the_statement_of_a_plan(tmp_path):
-    plan = rustle.plan(**SETTING, mechanism="identity")
+    plan = rustle.plan(float=True, **SETTING, mechanism="identity")
     text = rustle.report(plan, tmp_path / "r.md", delta=[1e-6, 1e-5])
     assert "ε" in text and (tmp_path / "r.md").read_text() == text
     assert rustle.report(plan, tmp_path / "r.html").startswith("<!")

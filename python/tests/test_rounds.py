@@ -202,7 +202,7 @@ def test_batches_that_break_the_plan_are_refused(session):
 
 
 def test_empty_batches_have_a_sum_of_zero(folder):
-    plan = rustle.plan(iterations=STEPS, epsilon=20, delta=1e-5, epochs=STEPS, mechanism="identity")
+    plan = rustle.plan(float=True, iterations=STEPS, epsilon=20, delta=1e-5, epochs=STEPS, mechanism="identity")
     folder.mkdir()
     plan.replace(dimension=DIMENSION).save(folder / "plan.toml")
     drawn = rustle.Batches(schemes.poisson(0.02), RECORDS, STEPS, bytes(32))
@@ -226,7 +226,7 @@ def test_participation_has_no_cheap_default(given):
 
 def test_epochs_are_participations():
     setting = dict(iterations=STEPS, epsilon=4, delta=1e-5, mechanism="identity", min_sep=4)
-    assert rustle.plan(**setting, epochs=3) == rustle.plan(**setting, max_participations=3)
+    assert rustle.plan(float=True, **setting, epochs=3) == rustle.plan(float=True, **setting, max_participations=3)
 
 
 def test_a_server_takes_cohorts_that_were_drawn(session):

@@ -143,7 +143,7 @@ def test_a_scale_for_some_bits():
 def test_a_round_with_noise_for_the_inflated_norm(tmp_path):
     encoding = Encoding.within(20, 300, 0.5, clients=30)
     setting = dict(iterations=6, epsilon=4, delta=1e-5, min_sep=3, max_participations=2, dimension=300)
-    plan = rustle.plan(**setting, mechanism="blt", size=2, clip_norm=0.5)
+    plan = rustle.plan(float=True, **setting, mechanism="blt", size=2, clip_norm=0.5)
     with pytest.raises(errors.PlanError, match="rounded"):
         encoding.check(plan)
     plan = plan.replace(clip_norm=encoding.inflated_clip_norm)

@@ -466,7 +466,7 @@ def test_an_end_while_the_folder_is_begun(tmp_path, plan):
 
 
 def without_layout(folder):
-    plan = rustle.plan(iterations=4, epsilon=4, delta=1e-5, max_participations=1, mechanism="identity")
+    plan = rustle.plan(float=True, iterations=4, epsilon=4, delta=1e-5, max_participations=1, mechanism="identity")
     plan.save(folder / "plan.toml")
     return f"inproc://{folder}"
 

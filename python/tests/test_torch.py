@@ -23,6 +23,7 @@ def model():
 @pytest.fixture
 def plan():
     found = rustle.plan(
+        float=True,
         iterations=STEPS, epsilon=8, delta=1e-5, min_sep=4, max_participations=3, mechanism="band-mf", size=4
     )
     return found.replace(parameters=[(name, list(shape)) for name, shape in rustle.torch.layout(model())])

@@ -68,6 +68,7 @@ def test_gradients_are_clipped_sums_with_noise(tmp_path, language):
     net = language.model()
     count = sum(p.numel() for p in net.parameters())
     plan = rustle.plan(
+        float=True,
         iterations=8, epsilon=6, delta=1e-5, min_sep=4, epochs=2, mechanism="identity", clip_norm=0.05, dimension=count
     )
     with rustle.connect(f"inproc://{prepared(tmp_path / 'twin', plan)}") as twin:

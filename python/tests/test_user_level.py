@@ -18,7 +18,7 @@ OWNERS = np.repeat(np.arange(len(SIZES)), SIZES)
 
 def planned(group_size=1, **changes):
     setting = dict(iterations=ROUNDS, epsilon=3.0, delta=1e-5, sampling_probability=Q, dimension=DIMENSION)
-    return user_level.plan(**{**setting, **changes}, group_size=group_size, clip_norm=0.5)
+    return user_level.plan(float=True, **{**setting, **changes}, group_size=group_size, clip_norm=0.5)
 
 
 def gradients(ids):
@@ -108,6 +108,7 @@ def test_costs_are_the_accountants(opened, tmp_path):
 
 def test_users_in_turn_may_have_correlated_noise(opened, tmp_path):
     plan = rustle.plan(
+        float=True,
         iterations=ROUNDS,
         epsilon=3,
         delta=1e-5,
@@ -165,6 +166,7 @@ def test_what_is_refused(opened):
             training.noisy_mean(0, bad)
     assert session.next_step == 0
     blt = rustle.plan(
+        float=True,
         iterations=ROUNDS, epsilon=3, delta=1e-5, max_participations=ROUNDS, mechanism="blt", size=2
     ).replace(dimension=DIMENSION)
     with pytest.raises(errors.PlanError, match="identity"):
@@ -199,6 +201,7 @@ def test_group_sizes():
 
 def test_b_min_sep_has_a_statement():
     plan = rustle.plan(
+        float=True,
         iterations=16, epsilon=4, delta=1e-4, min_sep=4, max_participations=4, mechanism="band-mf", size=4
     ).replace(dimension=10)
     sampling = BMinSep(4, 0.1, True, 20_000, 7)
@@ -218,7 +221,7 @@ def test_b_min_sep_has_a_statement():
 def test_a_cap_is_charged_for_or_not_amplified():
     """A record that joins a full batch pushes another one out."""
     setting = dict(iterations=24, epsilon=3.0, delta=1e-5, min_sep=4, max_participations=6)
-    banded = rustle.plan(**setting, mechanism="band-mf", size=4)
+    banded = rustle.plan(float=True, **setting, mechanism="band-mf", size=4)
     drawn = lambda scheme: rustle.Batches(scheme, 100, 24, SEED)
     split = drawn(schemes.cyclic_poisson(4, 0.02, "equal-split", cap=3))
     assumed = _assumptions.sampling_of(banded, split)
@@ -240,7 +243,7 @@ def test_a_cap_is_charged_for_or_not_amplified():
         assert event["account"] == "any-order-public-size" and event["neighbouring"] == ["zero-out", "replace"]
         assert _assumptions.sampling_of(banded, drawn(scheme)) is None
     single = drawn(schemes.poisson(0.02, cap=3))
-    identity = rustle.plan(**{**setting, "min_sep": 1, "max_participations": 24}, mechanism="identity")
+    identity = rustle.plan(float=True, **{**setting, "min_sep": 1, "max_participations": 24}, mechanism="identity")
     assert _assumptions.sampling_of(identity, single) == CyclicPoisson(0.02, "independent", 3, 100)
 
 
@@ -281,7 +284,7 @@ def test_sampling_is_amplified_where_groups_are_as_many_as_bands():
     drawn = lambda bands: rustle.Batches(schemes.cyclic_poisson(bands, 0.02), 100, 24, SEED)
     setting = dict(iterations=24, epsilon=3.0, delta=1e-5, min_sep=4, max_participations=6)
     for mechanism, size, amplified in [("band-mf", 4, [4]), ("identity", None, []), ("blt", 2, [])]:
-        plan = rustle.plan(**setting, mechanism=mechanism, size=size)
+        plan = rustle.plan(float=True, **setting, mechanism=mechanism, size=size)
         for bands in (4, 8):
             expected = CyclicPoisson(0.02) if bands in amplified else None
             assert _assumptions.sampling_of(plan, drawn(bands)) == expected

@@ -76,6 +76,7 @@ def setting(epsilon: float, delta: float, canaries: int, mistake: str | None = N
         max_participations=EPOCHS,
         mechanism="band-mf",
         size=BATCHES,
+        float=True,
     )
     return Setting(plan.replace(dimension=canaries), canaries, mistake)
 
