@@ -57,6 +57,7 @@ def planned(mechanism: str, dimension: int | None, arguments: argparse.Namespace
         clip_norm=CLIP_NORM,
         mechanism=mechanism,
         size={"blt": 2, "band-mf": arguments.min_sep}.get(mechanism),
+        float=True,
     )
 
 

@@ -56,7 +56,7 @@ def planned(setting: Setting, users: mail.Mails, arguments: argparse.Namespace) 
     """Returns plan and batches whose rounds have the budget's number of gradients, in expectation at most."""
     width, count = users.vectors.shape[1], len(users.sizes)
     common = dict(iterations=arguments.rounds, epsilon=arguments.epsilon, delta=DELTA, clip_norm=CLIP_NORM)
-    common["dimension"] = mail_head.dimension(width)
+    common |= {"dimension": mail_head.dimension(width), "float": True}
     if setting.method == "els":
         probability = min(1.0, setting.budget / sum(min(size, setting.group_size) for size in users.sizes))
         plan = user_level.plan(**common, sampling_probability=probability, group_size=setting.group_size)

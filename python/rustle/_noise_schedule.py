@@ -29,7 +29,8 @@ def scale_noise(plan: Plan, factors: Sequence[float] | Callable[[int], float]) -
 
     Example::
 
-        flat = rustle.plan(iterations=1000, epsilon=4, delta=1e-5, epochs=10, min_sep=100, mechanism="identity", dimension=d)
+        run = dict(iterations=1000, epsilon=4, delta=1e-5, epochs=10, min_sep=100, dimension=d)
+        flat = rustle.plan(**run, mechanism="identity", float=True)
         falling = rustle.scale_noise(flat, lambda step: 0.999**step)
         rustle.calibrate(falling, epsilon=4, delta=1e-5).save("run/plan.toml")
     """

@@ -281,7 +281,7 @@ FACTORS = [0.9**step for step in range(STEPS)]
 
 
 def flat(mechanism="identity", **changes):
-    setting = dict(iterations=STEPS, epsilon=4, delta=1e-5, min_sep=4, max_participations=3, dimension=DIMENSION)
+    setting = dict(iterations=STEPS, epsilon=4, delta=1e-5, min_sep=4, max_participations=3, dimension=DIMENSION, float=True)
     return rustle.plan(**setting, mechanism=mechanism, **changes)
 
 

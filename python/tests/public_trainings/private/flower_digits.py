@@ -32,7 +32,7 @@ def train(message, context):
 @app.main()
 def main(grid, context):
     shapes = [(name, value.shape) for name, value in FIRST.items()]
-    run = dict(iterations=ROUNDS, max_participations=ROUNDS, epsilon=8, delta=1e-5, clip_norm=0.5)
+    run = dict(iterations=ROUNDS, max_participations=ROUNDS, epsilon=8, delta=1e-5, clip_norm=0.5, float=True)
     rustle.plan(**run, parameters=shapes).save("run/plan.toml")
     server = Server(rustle.connect("inproc://run"), FIRST, clients_per_round=NODES, optimizer=Sgd(1.0, 0.0))
     strategy = Strategy(server, min_available_nodes=NODES, min_train_nodes=NODES)

@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--train_script", default="client.py")
     args = parser.parse_args()
 
-    run = dict(iterations=args.num_rounds, max_participations=args.num_rounds, epsilon=8, delta=1e-5)
+    run = dict(iterations=args.num_rounds, max_participations=args.num_rounds, epsilon=8, delta=1e-5, float=True)
     rustle.plan(**run, parameters=rustle.torch.layout(Net())).save("run/plan.toml")
     recipe = FedAvgRecipe(
         name="hello-digits",
