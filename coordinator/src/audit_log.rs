@@ -3,6 +3,7 @@
 //! Entries wait for the file in memory, so that a file that can't be written, or a slow reader, stops no release. What
 //! doesn't fit is counted and shown as a problem; the ledger has it all the same.
 
+mod lines;
 mod target;
 
 use std::collections::VecDeque;
@@ -16,11 +17,12 @@ use ledger::{AppendedEntry, EntryLine, Ledger};
 use node::telemetry::log_export::LogExport;
 use tracing::error;
 
-use target::Target;
+use lines::{Line, Pieces};
+use target::{AppendError, Target};
 
 /// Entries that wait for the file at most.
 const WAITING: usize = 65_536;
-/// Entries that are written at once.
+/// Entries that are taken from those that wait at once.
 const BATCH: usize = 1_024;
 /// The time between two attempts at a file that can't be written.
 const RETRY: Duration = Duration::from_secs(1);
@@ -73,11 +75,11 @@ impl AuditLog {
         Self::begin(shown, target)
     }
 
-    /// Sends each entry to the OpenTelemetry collector at `url` (`http://host:port`), which need not be there yet. An attempt
-    /// that failed is made again, so a collector may get an entry twice: its chain and index name it.
+    /// Sends each entry to the OpenTelemetry collector at `url` (`http://127.0.0.1:port`), which need not be there yet. An
+    /// attempt that failed is made again, so a collector may get an entry more than once: its chain and index name it.
     ///
     /// # Errors
-    /// The URL is none of a collector.
+    /// The URL is none of a collector on this machine.
     pub fn to_collector(url: &str) -> anyhow::Result<Self> {
         let export =
             LogExport::start(url, "rustle-coordinator").with_context(|| format!("audit_otlp {url}"))?;
@@ -155,28 +157,53 @@ impl Queue {
 
     /// Writes entries as they come, until nothing more does.
     fn write_to(&self, mut target: Target, shown: &str) {
-        while let Some(text) = self.next_lines() {
-            while let Err(error) = target.append(&text) {
-                let is_new = self.lock().reason.replace(error.to_string()).is_none();
-                // Without the lock, which changes of the ledger wait for: what shows the message may be slow.
-                if is_new {
-                    error!(target = shown, %error, "the audit log can't be written; its entries wait");
+        while let Some(lines) = self.next_lines() {
+            let mut pieces = Pieces::new(lines);
+            while let Some(piece) = pieces.first() {
+                match target.append(piece) {
+                    Ok(()) => {
+                        self.settle(piece.len(), 0);
+                        pieces.advance();
+                    }
+                    Err(error) if error.is_refusal() && piece.len() > 1 => pieces.halve(),
+                    Err(error) if error.is_final() => {
+                        refused(shown, piece, &error);
+                        self.settle(piece.len(), piece.len());
+                        pieces.advance();
+                    }
+                    Err(error) if !self.waits_for(shown, &error) => return,
+                    Err(_) => {}
                 }
-                let state = self.lock();
-                // Once more as a coordinator ends, and then no more.
-                if state.is_ending {
-                    return;
-                }
-                drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.is_ending));
             }
-            let mut state = self.lock();
-            state.reason = None;
-            state.being_written = 0;
         }
     }
 
+    /// Counts entries as no longer being written, of which the log lacks `missing` for good.
+    fn settle(&self, written: usize, missing: usize) {
+        let mut state = self.lock();
+        state.reason = None;
+        state.being_written -= written;
+        state.missing += missing as u64;
+    }
+
+    /// Shows an error and waits for the next attempt; returns false where there is none, as a coordinator ends.
+    fn waits_for(&self, shown: &str, error: &AppendError) -> bool {
+        let is_new = self.lock().reason.replace(error.to_string()).is_none();
+        // Without the lock, which changes of the ledger wait for: what shows the message may be slow.
+        if is_new {
+            error!(target = shown, %error, "the audit log can't be written; its entries wait");
+        }
+        let state = self.lock();
+        // Once more as a coordinator ends, and then no more.
+        let goes_on = !state.is_ending;
+        if goes_on {
+            drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.is_ending));
+        }
+        goes_on
+    }
+
     /// Waits for entries, and returns them as lines; `None` once nothing more comes.
-    fn next_lines(&self) -> Option<String> {
+    fn next_lines(&self) -> Option<Vec<Line>> {
         let is_idle = |state: &mut State| state.entries.is_empty() && !state.is_ending;
         let state = self.changed.wait_while(self.lock(), is_idle);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
@@ -185,11 +212,23 @@ impl Queue {
         state.being_written = count;
         drop(state);
         let lines = batch.into_iter().filter_map(|AppendedEntry { chain, entry }| {
-            EntryLine::new(&chain, entry).map(|line| format!("{}\n", line.to_json())).ok()
+            let line = EntryLine::new(&chain, entry).ok()?;
+            Some(Line { index: line.index, text: format!("{}\n", line.to_json()), chain })
         });
-        let lines: Vec<String> = lines.collect();
+        let lines: Vec<Line> = lines.collect();
         // An event that can't be read has no line.
-        self.lock().missing += (count - lines.len()) as u64;
-        (count > 0).then(|| lines.concat())
+        let unreadable = count - lines.len();
+        if unreadable > 0 {
+            let mut state = self.lock();
+            state.missing += unreadable as u64;
+            state.being_written -= unreadable;
+        }
+        (count > 0).then_some(lines)
+    }
+}
+
+fn refused(shown: &str, lines: &[Line], error: &AppendError) {
+    for Line { chain, index, .. } in lines {
+        error!(target = shown, chain, index, %error, "the audit log lacks an entry for good; the ledger has it");
     }
 }

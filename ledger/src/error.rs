@@ -111,6 +111,13 @@ pub enum LedgerError {
     /// The store failed, and nothing was changed.
     #[error("ledger {}: {reason}", path.display())]
     Io { path: PathBuf, reason: String },
+    /// Jobs were archived, for good, and what was to follow failed.
+    #[error(
+        "of ledger {} these jobs are archived, and their entries and bindings are gone for good: {jobs}. What was to follow \
+         failed: {error}. `rustle ledger compact` goes on from there",
+        path.display()
+    )]
+    ArchivedInPart { path: PathBuf, jobs: String, error: Box<LedgerError> },
     /// The store failed, and it is not known whether the last change is on disk.
     #[error(
         "ledger {} stopped: {reason}. Whether the last change is on disk is not known; restart to read what is there",
@@ -193,6 +200,7 @@ impl From<LedgerError> for ServiceError {
             | LedgerError::Format { .. }
             | LedgerError::OtherStore { .. }
             | LedgerError::Io { .. }
+            | LedgerError::ArchivedInPart { .. }
             | LedgerError::Stopped { .. }) => Self::Store { reason: error.to_string() },
         }
     }

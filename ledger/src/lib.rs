@@ -107,7 +107,7 @@ pub use error::LedgerError;
 pub use offline::{Chain, Fault, LedgerFile};
 pub use record::{BindOutcome, BindingSummary, Created, JobRecord, JobState, ShardRecord};
 pub use rules::{
-    archives::ArchivedJob,
+    archives::{ArchivedJob, Archives, MAX_ARCHIVE_BYTES, TooLargeArchive},
     branches::{BranchReleases, OpenedBranch},
     cursor::{CursorState, JobCursor},
     openings::Opening,
@@ -167,15 +167,17 @@ impl Ledger {
     }
 
     /// Archives every destroyed job of the ledger at `path` ([`Ledger::archive_destroyed`]), and gives the room that is free
-    /// in the file back to its folder. Nothing else may have the ledger open. It is checked as [`Ledger::open`] checks it, before and
-    /// after.
+    /// in the file back to its folder. Nothing else may have the ledger open. The file is checked as [`Ledger::open`] checks it
+    /// before anything is archived, and once more with the archives in it before its pages are moved; what moving them leaves is
+    /// checked when it is opened next. No anchor is looked at, and none is changed: whether the ledger is an older copy is found
+    /// when it is taken up, as before.
     ///
     /// # Errors
-    /// Those of [`Ledger::open`].
-    pub fn compact(path: &Path) -> Result<Vec<ArchivedJob>> {
-        let archived = Self::open(path)?.archive_destroyed()?;
-        open::compact(path)?;
-        Ok(archived)
+    /// Those of [`Ledger::open`]; [`LedgerError::ArchivedInPart`] where jobs are archived already.
+    pub fn compact(path: &Path) -> Result<Archives> {
+        let done = Self::open(path)?.archive_destroyed()?;
+        open::compact(path).map_err(|error| done.failed(path, error))?;
+        Ok(done)
     }
 
     /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call

@@ -94,6 +94,8 @@ class Rounds(RoundGuard):
         return zip(range(first, end), self.batches.rounds(first, end))
 
     def share(self, ids: Any) -> Any:
+        # By place in the batch: without a record those after it would go to other ranks. No account of a plan on a grid, whose
+        # ranks round their sums, takes such a neighbour (docs/grid.md).
         return ids[self.rank :: self.ranks]
 
     def _stretch(self) -> tuple[int, int]:

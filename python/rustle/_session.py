@@ -16,7 +16,7 @@ from ._deprecated import warn_renamed
 from ._grid_choice import ADD_REMOVE
 from ._round_checks import RoundChecks
 from ._sum_bound import check_finite
-from ._tagged_cursor import check_same, parted, tagged
+from ._tagged_cursor import check_same, check_same_norms, parted, tagged
 
 Range = tuple[int, int] | slice | None
 
@@ -67,6 +67,7 @@ class Session(RoundChecks, ClipNorms):
         start = self._start(range, values.size)
         self._check_round(step)
         bound = commitment.data if commitment else None
+        self._begun = True
         if self._on_grid:
             _native.fetch_integers(self._native, _step(step), values, start, bound)
         else:
@@ -114,6 +115,7 @@ class Session(RoundChecks, ClipNorms):
         _check_commitment(commitment)
         self._check_round(step, values, divide_by)
         check_finite(values)
+        self._begun = True
         if commitment == "declared":
             self._native.add_into(step, [(start, values)], whole, None, divide_by / self._scale(step))
             return buffer
@@ -217,6 +219,7 @@ class Session(RoundChecks, ClipNorms):
             bound = commitment.data
         elif commitment is not None:
             bound = lambda step: commitment(step).data
+        self._begun = True
         self._native.reserve(start, end, steps, bound)
 
     def announce(
@@ -239,7 +242,7 @@ class Session(RoundChecks, ClipNorms):
         :meth:`resume` alone. Changes nothing, here or elsewhere.
         """
         self.settle()
-        return tagged(self._native.cursor(step), self._batches_digest)
+        return tagged(self._native.cursor(step), self._batches_digest, self._norms_digest)
 
     def resume(self, cursor: bytes, *, replay: bool = False) -> bool:
         """Continues at a cursor. Returns whether that opened a new branch with fresh noise, which costs privacy.
@@ -249,14 +252,16 @@ class Session(RoundChecks, ClipNorms):
         one of a session's.
 
         Raises:
-            rustle.errors.CursorMismatch: The cursor is of another job, plan or layout, or of a job of this name in
-                another ledger.
+            rustle.errors.CursorMismatch: The cursor is of another job, plan or layout, of a job of this name in
+                another ledger, or of another schedule of clip norms than the session has.
             rustle.errors.LedgerBehind: The ledger knows less than the cursor: it is an old copy.
             rustle.errors.BatchesChanged: The session's :class:`rustle.Rounds` are not those of the cursor.
         """
         self.settle()
-        plain, saved = parted(bytes(cursor))
+        plain, saved, norms = parted(bytes(cursor))
+        check_same_norms(norms, self._norms_digest)
         check_same(saved, self._rounds.digest if self._rounds is not None else None)
+        self._begun = True
         branched = self._native.resume(plain, replay)
         self._resumed(saved)
         if branched:
@@ -267,6 +272,7 @@ class Session(RoundChecks, ClipNorms):
     def restart(self, step: int = 0) -> None:
         """Rewinds to ``step`` without a cursor: rows from there on have fresh noise, which costs privacy."""
         self.settle()
+        self._begun = self._begun or _step(step) > 0
         self._native.rewind(_step(step))
         self._resumed(self._resumed_batches)
 
@@ -449,6 +455,7 @@ class Session(RoundChecks, ClipNorms):
         none; after an interrupt :attr:`next_step` states which.
         """
         self._check_round(step)
+        self._begun = True
         self._native.add_into(step, pieces, range, commitment.data, divide_by / self._scale(step))
 
     def used(self, step: int, ranges: list[tuple[int, int]]) -> None:
@@ -462,6 +469,8 @@ class Session(RoundChecks, ClipNorms):
 
     def join(self, position: tuple[int, int, bytes]) -> None:
         """Continues at the position that rank 0 returned from :meth:`share`."""
+        self.refuse_clip_schedule("several ranks")
+        self._begun = True
         self._native.join(*position)
 
     def _start(self, range: Any, length: int) -> int:

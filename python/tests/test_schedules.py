@@ -87,13 +87,89 @@ def test_the_same_sum_under_another_schedule_is_no_repetition(tmp_path):
         session.schedule_clip_norms(NORMS)
         cursor = session.cursor()
         session.privatize_(sum.copy(), 0, commitment="exact")
+    # Two multiples of one row, at one sum, would give the sum away.
+    for norms in (None, NORMS[::-1]):
+        with rustle.connect(f"inproc://{folder}") as again:
+            if norms:
+                again.schedule_clip_norms(norms)
+            with pytest.raises(errors.CursorMismatch, match="the norms that the run began with, before resume"):
+                again.resume(cursor, replay=True)
     with rustle.connect(f"inproc://{folder}") as again:
-        # Two multiples of one row, at one sum, would give the sum away.
-        again.resume(cursor, replay=True)
-        with pytest.raises(errors.CommitmentRefused):
-            again.privatize_(sum.copy(), 0, commitment="exact")
         again.schedule_clip_norms(NORMS)
+        again.resume(cursor, replay=True)
         again.privatize_(sum.copy(), 0, commitment="exact")
+
+
+def test_a_cursor_without_a_schedule_has_none(tmp_path):
+    folder = planned(tmp_path / "run", dimension=DIMENSION)
+    with rustle.connect(f"inproc://{folder}") as session:
+        session.privatize_(np.zeros(DIMENSION, np.float32), 0)
+        cursor = session.cursor()
+        assert len(cursor) < 512
+    with rustle.connect(f"inproc://{folder}") as again:
+        again.schedule_clip_norms(NORMS)
+        with pytest.raises(errors.CursorMismatch, match="a session without one"):
+            again.resume(cursor)
+        again.restart()
+        again.privatize_(np.zeros(DIMENSION, np.float32), 0)
+
+
+def test_cursors_name_batches_and_norms(tmp_path):
+    folder = planned(tmp_path / "run", dimension=DIMENSION)
+
+    def begun():
+        session = rustle.connect(f"inproc://{folder}")
+        session.schedule_clip_norms(NORMS)
+        return session
+
+    with begun() as session:
+        rustle.Rounds(batches(), session)
+        cursor = session.cursor()
+        assert len(cursor) < 512
+    with begun() as again:
+        again.resume(cursor)
+        with pytest.raises(errors.BatchesChanged):
+            rustle.Rounds(batches(bytes(32)), again)
+        assert again.cursor()[-137:] == cursor[-137:]
+
+
+def delivered(session):
+    session.fetch_into(0, session.row(DIMENSION), commitment=rustle.Commitment.declared("step 0"))
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        delivered,
+        lambda session: session.privatize_(np.zeros(DIMENSION, np.float32), 0),
+        lambda session: session.skip(),
+        lambda session: session.reserve(),
+        lambda session: session.resume(session.cursor()),
+        lambda session: session.join(session.share()),
+        lambda session: session.add_to(
+            [(0, np.zeros(DIMENSION, np.float32))], 0, (0, DIMENSION), rustle.Commitment.declared("0"), 1.0
+        ),
+    ],
+)
+def test_a_schedule_comes_before_the_first_row(session, begin):
+    """Else the row of a step could be delivered in two multiples: S + a and S + 2a reveal S."""
+    begin(session)
+    with pytest.raises(errors.InvalidArgument, match="before the first row"):
+        session.schedule_clip_norms(NORMS)
+    assert not session.has_clip_schedule
+
+
+def test_ranks_that_share_rows_have_one_clip_norm(session, monkeypatch):
+    import rustle._mpi
+
+    monkeypatch.setattr(rustle._mpi, "_joined", True)
+    with pytest.raises(errors.InvalidArgument, match="launch under MPI"):
+        session.schedule_clip_norms(NORMS)
+    monkeypatch.undo()
+    place = session.share()
+    session.schedule_clip_norms(NORMS)
+    with pytest.raises(errors.InvalidArgument, match="several ranks"):
+        session.join(place)
 
 
 @pytest.mark.parametrize("format", ["markdown", "html", "json"])
@@ -128,6 +204,17 @@ def test_norms_that_are_refused(session, norms, match):
     with pytest.raises(errors.InvalidArgument, match=match):
         session.schedule_clip_norms(norms)
     assert not session.has_clip_schedule and session.clip_norm == 0.5
+
+
+@pytest.mark.parametrize("planned_norm, norm, is_allowed", [(1e20, 1e-20, False), (1e-20, 1e20, False), (1e20, 1e-10, True)])
+def test_ratios_to_the_plans_norm_are_float32(tmp_path, planned_norm, norm, is_allowed):
+    with rustle.connect(f"inproc://{planned(tmp_path / 'run', dimension=DIMENSION, clip_norm=planned_norm)}") as session:
+        if is_allowed:
+            session.schedule_clip_norms([norm] * STEPS)
+            session.privatize_(np.zeros(DIMENSION, np.float32), 0)
+        else:
+            with pytest.raises(errors.InvalidArgument, match="step 0.*float32"):
+                session.schedule_clip_norms([norm] * STEPS)
 
 
 def test_a_schedule_comes_once_and_before_a_trainer(session, tmp_path):
@@ -275,6 +362,20 @@ def test_the_privatizer_has_the_noise_of_its_step(session, noise, jitted):
         assert np.allclose(noisy, 0.01 + noise[step] * ratio(step) / 4, atol=1e-5)
     with pytest.raises(Exception, match="step|iterations"):
         update(jnp.zeros(DIMENSION), state)
+
+
+def test_a_norm_that_is_read_while_a_step_is_traced_is_refused(session):
+    jax = pytest.importorskip("jax")
+    clipped = lambda norm: jax.numpy.minimum(9.0, norm)
+    assert float(jax.jit(lambda: clipped(session.clip_norm))()) == 0.5
+    session.schedule_clip_norms(NORMS)
+    with pytest.raises(errors.InvalidArgument, match="pass it as an argument"):
+        jax.jit(lambda: clipped(session.clip_norm))()
+    step = jax.jit(clipped)
+    for norm in NORMS[:3]:
+        assert session.clip_norm == norm
+        assert float(step(session.clip_norm)) == np.float32(norm)
+        session.skip()
 
 
 FACTORS = [0.9**step for step in range(STEPS)]

@@ -93,9 +93,8 @@ fn contradiction<W>(
         return Ok(Some(Contradiction { known, seen: height(watermark) }));
     }
     let Some(row) = next_row.checked_sub(1) else { return Ok(None) };
-    // What its rows were bound to was removed, and none of them is released any more.
     if ledger.is_archived(&record.job)? {
-        return Ok(None);
+        return of_archived_job(ledger, &record.job, watermark, row);
     }
     let bindings = ledger.bindings(&record.job, *branch, row..*next_row)?;
     let bound_to = bindings.first().map(|(_, bound)| *bound);
@@ -107,6 +106,26 @@ fn contradiction<W>(
         format!("row {row} of branch {branch} {}", under.unwrap_or_else(|| "unbound".to_owned()))
     };
     Ok(Some(Contradiction { known: in_words(bound_to), seen: in_words(*commitment) }))
+}
+
+/// Compares the mark on `row` of an archived job. What the row was bound to was removed, and none is released any more; that it
+/// was bound is known.
+fn of_archived_job<W>(
+    ledger: &Ledger,
+    job: &JobId,
+    watermark: &Watermark<W>,
+    row: u64,
+) -> Result<Option<Contradiction>, LedgerError> {
+    let branch = watermark.branch;
+    let released = ledger.released(job)?;
+    let mut of_branch = released.iter().filter(|releases| releases.branch == branch);
+    let is_bound = of_branch.any(|releases| releases.released.iter().any(|rows| rows.as_range().contains(&row)));
+    if is_bound == watermark.commitment.is_some() {
+        return Ok(None);
+    }
+    let in_words =
+        |is_bound: bool| format!("row {row} of branch {branch} {}", if is_bound { "bound" } else { "unbound" });
+    Ok(Some(Contradiction { known: in_words(is_bound), seen: in_words(!is_bound) }))
 }
 
 /// Returns enough hex digits to tell two values apart by eye.

@@ -178,3 +178,30 @@ fn scales_are_refused_where_nothing_is_known_of_their_worth() {
     assert!(scales(1, &[1.0, 0.0]).contains("above zero"));
     assert!(scales(1, &[f64::NAN]).contains("finite"));
 }
+
+#[test]
+fn scales_never_raise_the_loss() {
+    for (n, gap, most) in [(2, 1, 2), (7, 3, 2), (12, 1, 12), (30, 29, 2), (40, 5, 8), (64, 8, 3)] {
+        for size in [1, 2, 4] {
+            let bands = size.min(n as usize);
+            let pairs = [
+                (Family::BandToeplitz { bands }, Family::BandToeplitzByEpoch { bands }),
+                (Family::Blt { buffers: size }, Family::BltByEpoch { buffers: size }),
+            ];
+            for (equal, scaled) in pairs {
+                assert!(run(scaled, n, gap, most).loss <= run(equal, n, gap, most).loss, "{scaled:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_scales_than_memory_holds_the_correlations_of_are_refused() {
+    let scaled = |n: usize| {
+        let base = Base::BandToeplitz { c: vec![1.0, 0.5], column_normalised: false };
+        Scaled::new(base, ColumnScales::new(1, vec![1.0; n]).unwrap()).unwrap()
+    };
+    let error = scaled(100_000).errors(100_000).unwrap_err().to_string();
+    assert!(error.contains("4999950000") && error.contains("fewer column_scales"), "{error}");
+    assert!(scaled(100_000).errors(1_000).is_ok() && scaled(1_000).errors(2_000).is_ok());
+}

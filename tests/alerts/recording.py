@@ -1,6 +1,7 @@
 """Real scrapes, laid out in virtual time, and what the alerts of deploy/prometheus make of them by promtool."""
 
 import json
+import math
 import re
 import subprocess
 import tempfile
@@ -116,13 +117,24 @@ def notation(values):
     while at < len(values):
         value = values[at]
         end = at
-        while end < len(values) and values[end] == value:
+        # A NaN is unequal to itself, so samples are compared as they are written.
+        while end < len(values) and _word(values[end]) == _word(value):
             end += 1
         count = end - at
         if value is None:
             ended = at > 0
             words += ["stale"] * ended + ([f"_x{count - ended}"] if count > ended else [])
+        elif count > 1 and math.isfinite(value):
+            words.append(f"{value!r}x{count - 1}")
         else:
-            words.append(f"{value!r}x{count - 1}" if count > 1 else repr(value))
+            # promtool has no repetition of Inf and NaN.
+            words += [_word(value)] * count
         at = end
     return " ".join(words)
+
+
+def _word(value):
+    """A sample as promtool reads it."""
+    if value is None or math.isfinite(value):
+        return repr(value)
+    return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"

@@ -1,7 +1,8 @@
-"""Stages failures of real clusters, and an hour without one, and sees which alerts fire: staged.py [STAGE…], all by default.
+"""Stages failures of real clusters, and work without one, and sees which alerts fire: staged.py [STAGE…], all by default.
 
 What is real: processes, their failure, and every scrape. What is virtual: the time before and after, for which the first and
-the last scrape are repeated (in the quiet hour, counters go on growing as they grew), since alerts wait for minutes.
+the last scrape are repeated, since alerts wait for minutes. The quiet hour is nine scrapes of some seconds of work, after which
+counters go on growing as they grew: an extrapolation, and no hour that was seen.
 """
 
 import sys
@@ -21,7 +22,7 @@ AFTER = 20
 
 
 def quiet_hour(cluster):
-    """Rows are bound between scrapes; nothing may fire, of any severity."""
+    """Rows are bound between nine scrapes, and their growth is extrapolated; nothing may fire, of any severity."""
     healthy(cluster)
     cluster.wait_until_settled()
     recording = Recording()
@@ -52,7 +53,7 @@ def failure(cluster, function):
 
 def run(name):
     """Title, alerts that were expected, alerts of severity critical that fired, others that fired."""
-    title, expected, function = STAGES.get(name, ("an hour in which rows are bound", set(), None))
+    title, expected, function = STAGES.get(name, ("rows are bound, extrapolated to an hour", set(), None))
     with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder)) as cluster:
         fired, early = failure(cluster, function) if function else quiet_hour(cluster)
     assert not early, f"{name}: before the failure {early} fired"

@@ -1,11 +1,15 @@
 //! Where an audit log is written: a file, which others may move away, standard output, or an OpenTelemetry collector.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use node::telemetry::error::LogExportError;
 use node::telemetry::log_export::LogExport;
+
+use super::lines::Line;
 
 /// Mode of a new file: entries name people and jobs.
 const MODE: u32 = 0o600;
@@ -15,6 +19,33 @@ const BEGINNING: &[u8] = br#"{"chain":""#;
 const EVENT: &str = "rustle.ledger.entry";
 /// Bytes that are read at once in search of the end of the last whole line.
 const CHUNK: u64 = 64 << 10;
+
+/// The reason why lines were not appended.
+pub enum AppendError {
+    File(io::Error),
+    Collector(LogExportError),
+}
+
+impl AppendError {
+    /// Returns whether fewer lines at once may be taken.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Collector(LogExportError::Failed { .. } | LogExportError::Refused { .. }))
+    }
+
+    /// Returns whether a line that was alone will never be taken.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Collector(LogExportError::Refused { .. }))
+    }
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(formatter),
+            Self::Collector(error) => error.fmt(formatter),
+        }
+    }
+}
 
 /// An open audit log.
 pub enum Target {
@@ -34,29 +65,36 @@ impl Target {
 
     /// Appends whole lines, all or, where the file can be cut back, none; a collector may have lines of a failed attempt. A file
     /// that was moved away or removed, as tools that rotate logs do, is begun anew under its name.
-    pub fn append(&mut self, lines: &str) -> io::Result<()> {
+    pub fn append(&mut self, lines: &[Line]) -> Result<(), AppendError> {
         match self {
-            Self::Stdout => {
-                let mut out = io::stdout().lock();
-                out.write_all(lines.as_bytes())?;
-                out.flush()
+            Self::Stdout => write_all(&mut io::stdout().lock(), lines).map_err(AppendError::File),
+            Self::File { path, file } => append_to_file(path, file, lines).map_err(AppendError::File),
+            Self::Collector(export) => {
+                let bodies = lines.iter().map(|line| line.text.trim_end());
+                export.send(EVENT, bodies).map_err(AppendError::Collector)
             }
-            Self::File { path, file } => {
-                let own = file.metadata()?;
-                let is_there = fs::metadata(&*path)
-                    .is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
-                if !is_there {
-                    *file = open(path)?;
-                }
-                let before = file.metadata()?.len();
-                file.write_all(lines.as_bytes()).inspect_err(|_| {
-                    // The attempt is made again; where this fails too, a line is cut.
-                    let _ = file.set_len(before);
-                })
-            }
-            Self::Collector(export) => export.send(EVENT, lines.lines()).map_err(io::Error::other),
         }
     }
+}
+
+fn append_to_file(path: &Path, file: &mut File, lines: &[Line]) -> io::Result<()> {
+    let own = file.metadata()?;
+    let is_there =
+        fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+    if !is_there {
+        *file = open(path)?;
+    }
+    let before = file.metadata()?.len();
+    write_all(file, lines).inspect_err(|_| {
+        // The attempt is made again; where this fails too, a line is cut.
+        let _ = file.set_len(before);
+    })
+}
+
+fn write_all(to: &mut impl Write, lines: &[Line]) -> io::Result<()> {
+    let text: String = lines.iter().map(|line| line.text.as_str()).collect();
+    to.write_all(text.as_bytes())?;
+    to.flush()
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -1,13 +1,20 @@
 //! The audit log has every entry of the ledger, in order, wherever its file is moved to, and stops no release.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ledger::{ChainCheck, ChainGap, EntryLine};
+use opentelemetry_proto::tonic::collector::logs::v1::logs_service_server::{LogsService, LogsServiceServer};
+use opentelemetry_proto::tonic::collector::logs::v1::{
+    ExportLogsPartialSuccess, ExportLogsServiceRequest, ExportLogsServiceResponse,
+};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use super::*;
-use crate::audit_log::AuditLog;
+use crate::audit_log::{AuditFault, AuditLog};
 
 fn open_with(folder: &TempDir, audit_log: &Path) -> anyhow::Result<Coordinator> {
     open(folder, Some(audit_log.to_owned()))
@@ -164,4 +171,72 @@ async fn entries_that_a_log_never_gets_are_counted_as_it_ends() {
         coordinator.bind_now(bind(row..row + 1, "x")).await.unwrap();
     }
     assert_eq!(log.end(), 4);
+}
+
+/// Bytes of a message that the collector below takes.
+const MOST_BYTES: usize = 4096;
+
+/// A collector that rejects the entry of one index in each request, and takes the others.
+#[derive(Clone)]
+struct PickyCollector {
+    rejected: u64,
+    taken: Arc<std::sync::Mutex<BTreeMap<u64, EntryLine>>>,
+}
+
+#[tonic::async_trait]
+impl LogsService for PickyCollector {
+    async fn export(
+        &self,
+        request: tonic::Request<ExportLogsServiceRequest>,
+    ) -> Result<tonic::Response<ExportLogsServiceResponse>, tonic::Status> {
+        let logs = request.into_inner().resource_logs.remove(0).scope_logs.remove(0).log_records;
+        let entry = |body: Option<Value>| match body {
+            Some(Value::StringValue(text)) => serde_json::from_str::<EntryLine>(&text).unwrap(),
+            other => panic!("a record is {other:?}"),
+        };
+        let mut rejected_log_records = 0;
+        for line in logs.into_iter().map(|record| entry(record.body.unwrap().value)) {
+            if line.index == self.rejected {
+                rejected_log_records += 1;
+            } else {
+                self.taken.lock().unwrap().insert(line.index, line);
+            }
+        }
+        let partial = ExportLogsPartialSuccess { rejected_log_records, error_message: "no".to_owned() };
+        Ok(tonic::Response::new(ExportLogsServiceResponse { partial_success: Some(partial) }))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_gets_all_but_what_it_refuses() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder, None).unwrap();
+    // Nobody listens at the address until all entries wait.
+    let address: SocketAddr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let log = AuditLog::to_collector(&format!("http://{address}")).unwrap();
+    AuditLog::follow(std::slice::from_ref(&log), coordinator.ledger());
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    wait_until("the collector is missed", || log.fault().is_some());
+    for row in 0..8 {
+        coordinator.bind_now(bind(row..row + 1, "x")).await.unwrap();
+    }
+    coordinator.bind_now(bind(8..72, "x")).await.unwrap();
+    coordinator.bind_now(bind(72..73, "x")).await.unwrap();
+    let all = expected(&coordinator);
+    let sizes: Vec<usize> = all.iter().map(|line| line.to_json().len()).collect();
+    let is_large = |size: &usize| *size > MOST_BYTES;
+    assert!(sizes.iter().sum::<usize>() - sizes[9] > MOST_BYTES / 2, "{sizes:?}");
+    let large: Vec<usize> = (0..sizes.len()).filter(|index| is_large(&sizes[*index])).collect();
+    assert_eq!(large, [9], "{sizes:?}");
+
+    let collector = PickyCollector { rejected: 4, taken: Arc::default() };
+    let service = LogsServiceServer::new(collector.clone()).max_decoding_message_size(MOST_BYTES);
+    tokio::spawn(tonic::transport::Server::builder().add_service(service).serve(address));
+    let lacks_two = |fault: AuditFault| fault.missing == 2 && fault.reason.is_none();
+    let has_last = || collector.taken.lock().unwrap().contains_key(&10);
+    wait_until("all but two came", || has_last() && log.fault().is_some_and(lacks_two));
+    let taken: Vec<EntryLine> = collector.taken.lock().unwrap().values().cloned().collect();
+    let others = all.into_iter().filter(|line| ![4, 9].contains(&line.index));
+    assert_eq!(taken, others.collect::<Vec<_>>());
+    assert_eq!(log.end(), 0);
 }

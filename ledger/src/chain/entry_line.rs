@@ -67,7 +67,6 @@ impl EntryLine {
 }
 
 /// A check of whole chains, entry by entry: that each follows from the one before, and that its event can follow those before.
-#[derive(Default)]
 pub struct ChainCheck {
     heads: BTreeMap<String, Head>,
     replayed: Replayed,
@@ -76,6 +75,18 @@ pub struct ChainCheck {
     /// The index at which each chain begins that lacks its first entries.
     begun_late: BTreeMap<String, u64>,
     gaps: Vec<ChainGap>,
+}
+
+impl Default for ChainCheck {
+    fn default() -> Self {
+        Self {
+            heads: BTreeMap::new(),
+            replayed: Replayed::comparing_archives(),
+            is_partial: false,
+            begun_late: BTreeMap::new(),
+            gaps: Vec::new(),
+        }
+    }
 }
 
 fn reason(fail: Fail) -> String {

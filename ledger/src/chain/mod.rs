@@ -2,6 +2,7 @@
 //! newest hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
 
 pub mod archive;
+pub mod archive_check;
 pub mod bound_text;
 pub mod data_set_event;
 pub mod data_sets;
@@ -77,6 +78,17 @@ pub fn append_by(
 ) -> Result<(), Fail> {
     let stamp = Stamp { by: by.clone(), ..transaction.stamp().clone() };
     append_to(transaction, job.as_str(), &stamp, &tables::encode(event)?)
+}
+
+/// Appends a job's archive as [`append`] does. It stands for entries that were counted before, and is not counted itself.
+pub fn append_archive(
+    transaction: &RecordingTransaction<'_>,
+    job: &JobId,
+    archive: &Event,
+) -> Result<(), Fail> {
+    append(transaction, job, archive)?;
+    transaction.leave_archive_out();
+    Ok(())
 }
 
 /// Appends an event's JSON with its stamp to the chain of this name.

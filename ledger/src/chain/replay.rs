@@ -11,7 +11,8 @@ use crate::{
 
 use super::{
     Head,
-    archive::{ArchivedBindings, JobArchive},
+    archive::JobArchive,
+    archive_check::check_consistent,
     event::{BoundRow, Event},
     stamp,
 };
@@ -38,6 +39,9 @@ impl ReplayedJob {
     pub fn apply(&mut self, job: &str, head: Head, event: Event) -> Result<(), &'static str> {
         if let Event::Archived(archive) = &event {
             return self.archive(job, head, archive);
+        }
+        if self.is_archived {
+            return Err("nothing follows the archive of a job");
         }
         if self.created.is_none() != matches!(event, Event::Created { .. }) {
             return Err("a job is created once, and first");
@@ -115,7 +119,8 @@ impl ReplayedJob {
         let without_beginning = "an archive without the job's beginning";
         let fields = stamp::fields_of(archive.first.as_bytes()).map_err(|_| without_beginning)?;
         let created: Event = tables::decode(&stamp::event_of(fields)).map_err(|_| without_beginning)?;
-        let Event::Created { nonce, .. } = &created else { return Err(without_beginning) };
+        let Event::Created { nonce, iterations, .. } = &created else { return Err(without_beginning) };
+        check_consistent(archive, *iterations)?;
         let mut lineages = BTreeMap::from([(0, Lineage::of_job(*nonce))]);
         let mut branches = BTreeMap::new();
         for opened in &archive.branches {
@@ -131,10 +136,10 @@ impl ReplayedJob {
         for (id, sha256) in &archive.checkpoints {
             let mut digest = [0; 32];
             hex::decode_to_slice(sha256, &mut digest).map_err(|_| "a checkpoint without a digest")?;
+            if hex::encode(digest) != *sha256 {
+                return Err("a digest of a checkpoint in other digits than an archive has");
+            }
             checkpoints.insert(*id, digest);
-        }
-        if !archive.bound.iter().all(ArchivedBindings::is_consistent) {
-            return Err("an archive whose rows are not those that it counts");
         }
         let cursors = archive.bound.iter().map(|bound| {
             let cursor = BranchCursor {

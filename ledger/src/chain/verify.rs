@@ -19,7 +19,10 @@ use crate::{
     },
 };
 
-use super::{bound_text, data_set_event::ReplayedDataSet, data_sets, entries, replay::ReplayedJob, stamp};
+use super::{
+    archive_check::SeenEntries, bound_text, data_set_event::ReplayedDataSet, data_sets, entries, event::Event,
+    replay::ReplayedJob, stamp,
+};
 
 /// Checks that the file has this build's format.
 pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
@@ -70,9 +73,17 @@ fn check_all(db: &Database) -> Result<(), Fail> {
 pub struct Replayed {
     jobs: BTreeMap<String, ReplayedJob>,
     data_sets: BTreeMap<String, ReplayedDataSet>,
+    /// Of jobs that are not archived what an archive may have to agree with; `None` for a ledger's tables, in which no archive
+    /// is beside what it stands for.
+    seen: Option<BTreeMap<String, SeenEntries>>,
 }
 
 impl Replayed {
+    /// Returns a replay of chains in which an archive may follow the entries that it stands for, which it is compared with.
+    pub fn comparing_archives() -> Self {
+        Self { seen: Some(BTreeMap::new()), ..Self::default() }
+    }
+
     /// Applies the next entry of a chain, which follows `head`.
     pub fn apply(&mut self, chain: &str, head: Head, entry: &[u8]) -> Result<(), Fail> {
         let fields = stamp::fields_of(entry)?;
@@ -86,10 +97,26 @@ impl Replayed {
                     Some(bound) => bound,
                     None => tables::decode(&stamp::event_of(fields))?,
                 };
-                self.jobs.entry(chain.to_owned()).or_default().apply(chain, head, event)
+                self.see(chain, head, entry, &event).and_then(|()| {
+                    self.jobs.entry(chain.to_owned()).or_default().apply(chain, head, event)
+                })
             }
         };
         applied.map_err(|what| Fail::Record(what.to_owned()))
+    }
+
+    fn see(&mut self, chain: &str, head: Head, entry: &[u8], event: &Event) -> Result<(), &'static str> {
+        let is_first = !self.jobs.contains_key(chain);
+        match (&mut self.seen, event) {
+            (None, Event::Archived(_)) if !is_first => {
+                Err("an archive beside the entries that it stands for")
+            }
+            (Some(seen), Event::Archived(archive)) if !is_first => {
+                seen.remove(chain).ok_or("an archive after another one")?.check(archive)
+            }
+            (None, _) | (Some(_), Event::Archived(_)) => Ok(()),
+            (Some(seen), event) => seen.entry(chain.to_owned()).or_default().take(head.entries, entry, event),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     error::Fail,
     record::{JobRecord, JobState},
     store::{Outcome, height::Height},
-    tables::{self, HEADS, IDENTITY, JOBS},
+    tables::{self, ENTRIES, HEADS, IDENTITY, JOBS},
 };
 
 use super::{
@@ -229,11 +229,14 @@ impl Ledger {
     }
 }
 
-/// Counts the entries of all chains.
+/// Counts the entries of all chains, without archives: whoever archives the jobs of an older copy makes it no newer.
 pub fn height(transaction: &ReadTransaction) -> Result<u64, Fail> {
+    let entries = transaction.open_table(ENTRIES)?;
     let mut height = 0;
     for head in transaction.open_table(HEADS)?.iter()? {
-        height += head?.1.value().0;
+        let (chain, head) = head?;
+        let is_archived = head.value().0 > 0 && entries.get((chain.value(), 0))?.is_none();
+        height += head.value().0 - u64::from(is_archived);
     }
     Ok(height)
 }

@@ -1,6 +1,8 @@
 //! Archives of destroyed jobs: their bindings and entries are removed, and one entry stands for them. Nothing is released from a
 //! destroyed job any more, so that no call needs to know what a row of it is bound to.
 
+use std::path::Path;
+
 use proto::JobId;
 use redb::ReadableTable;
 use sha2::{Digest, Sha256};
@@ -10,7 +12,7 @@ use super::{
     openings::{Opening, openings_in},
 };
 use crate::{
-    Head, JobRecord, JobState, Ledger, Result, chain,
+    Head, JobRecord, JobState, Ledger, LedgerError, Result, chain,
     chain::{
         archive::{ArchivedBindings, ArchivedBranch, ArchivedOpening, JobArchive},
         entries::archive_of,
@@ -27,6 +29,39 @@ use crate::{
 /// Bindings that are removed at once: their keys are in memory.
 const PIECE: usize = 4_096;
 
+/// The most bytes of an archive, as JSON: below [`proto::MAX_MESSAGE_BYTES`] where it is quoted in a message too.
+pub const MAX_ARCHIVE_BYTES: usize = 4 << 20;
+
+/// What [`Ledger::archive_destroyed`] has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archives {
+    /// The jobs that are archived now.
+    pub archived: Vec<ArchivedJob>,
+    /// The destroyed jobs that were left as they were.
+    pub too_large: Vec<TooLargeArchive>,
+}
+
+impl Archives {
+    /// Returns the error of what was to follow, with the jobs that are archived whatever it is.
+    pub(crate) fn failed(&self, path: &Path, error: LedgerError) -> LedgerError {
+        if self.archived.is_empty() {
+            return error;
+        }
+        let jobs: Vec<&str> = self.archived.iter().map(|archived| archived.job.as_str()).collect();
+        let error = Box::new(error);
+        LedgerError::ArchivedInPart { path: path.to_owned(), jobs: jobs.join(", "), error }
+    }
+}
+
+/// A destroyed job that is not archived: no message could list its archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLargeArchive {
+    /// The job.
+    pub job: JobId,
+    /// The bytes that its archive would have; [`MAX_ARCHIVE_BYTES`] are allowed.
+    pub bytes: usize,
+}
+
 /// What was removed of a destroyed job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedJob {
@@ -40,11 +75,12 @@ pub struct ArchivedJob {
 
 impl Ledger {
     /// Archives every destroyed job that is not archived yet, each in one transaction: an entry with what its chain and its
-    /// bindings say takes their place. Its name stays in use, and it stays destroyed.
+    /// bindings say takes their place. Its name stays in use, and it stays destroyed. A job whose archive would have more than
+    /// [`MAX_ARCHIVE_BYTES`] is left as it is: one that bound hundreds of thousands of rows apart from each other.
     ///
     /// # Errors
-    /// Those of the store.
-    pub fn archive_destroyed(&self) -> Result<Vec<ArchivedJob>> {
+    /// Those of the store; [`LedgerError::ArchivedInPart`] where jobs are archived already.
+    pub fn archive_destroyed(&self) -> Result<Archives> {
         let destroyed = self.store.read(|transaction| {
             let entries = transaction.open_table(ENTRIES)?;
             let mut destroyed = Vec::new();
@@ -56,18 +92,30 @@ impl Ledger {
             }
             Ok(destroyed)
         })?;
-        destroyed.iter().map(|record| self.archive(record)).collect()
+        let mut done = Archives::default();
+        for record in &destroyed {
+            match self.archive(record).map_err(|error| done.failed(self.store.path(), error))? {
+                Ok(archived) => done.archived.push(archived),
+                Err(too_large) => done.too_large.push(too_large),
+            }
+        }
+        Ok(done)
     }
 
-    fn archive(&self, record: &JobRecord) -> Result<ArchivedJob> {
+    fn archive(&self, record: &JobRecord) -> Result<Result<ArchivedJob, TooLargeArchive>> {
         self.store.write("archive", |transaction| {
             let job = &record.job;
             let archive = describe(transaction, record)?;
             let entries = archive.entries;
+            let archive = Event::Archived(Box::new(archive));
+            let bytes = tables::encode(&archive)?.len();
+            if bytes > MAX_ARCHIVE_BYTES {
+                return Ok(Outcome::Nothing(Err(TooLargeArchive { job: job.clone(), bytes })));
+            }
             remove_entries(transaction, job, entries)?;
             let rows = remove_bindings(transaction, job)?;
-            chain::append(transaction, job, &Event::Archived(Box::new(archive)))?;
-            Ok(Outcome::Commit(ArchivedJob { job: job.clone(), entries, rows }))
+            chain::append_archive(transaction, job, &archive)?;
+            Ok(Outcome::Commit(Ok(ArchivedJob { job: job.clone(), entries, rows })))
         })
     }
 }

@@ -151,7 +151,9 @@ impl Ledger {
             let record = jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
             if archive_of(&transaction.open_table(ENTRIES)?, job)?.is_some() {
                 let job = job.to_string();
-                let allowed = "a job that is not archived, whose bindings are there".to_owned();
+                let allowed = "a job that is not archived: its bindings were removed, and are in the export of the ledger that was \
+                               taken before `rustle ledger compact`, if one was"
+                    .to_owned();
                 return Err(LedgerError::JobState {
                     job,
                     state: format!("{} and archived", record.state),

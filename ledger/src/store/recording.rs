@@ -47,12 +47,18 @@ impl<'d> RecordingTransaction<'d> {
         }
     }
 
+    /// Takes the entry that was added last out of the count: it is an archive, and [`crate::copies`] leaves those out of a
+    /// ledger's height.
+    pub fn leave_archive_out(&self) {
+        self.entries.set(self.entries.get() - 1);
+    }
+
     /// Takes the entries that were added to chains, in order; none where they were not kept.
     pub fn take_entries(&self) -> Vec<AppendedEntry> {
         self.appended.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// Returns how many entries were added to chains.
+    /// Returns how many entries were added to chains, without archives.
     pub fn entries(&self) -> u64 {
         self.entries.get()
     }

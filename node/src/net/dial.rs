@@ -101,7 +101,8 @@ pub fn is_unix(url: &str) -> bool {
     url.strip_prefix("unix://").is_some_and(|path| path.starts_with('/'))
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Returns whether the host of a URL is this machine by its name or address.
+pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }

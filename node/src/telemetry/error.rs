@@ -31,4 +31,33 @@ pub enum TelemetryError {
         /// The reason, as text.
         reason: String,
     },
+    /// Records would leave this machine in plain text.
+    #[error("the collector is {url:?}; allowed: http://127.0.0.1:port or another loopback address, since the connection has no TLS; a collector on this machine can pass records on")]
+    CollectorBeyondHost {
+        /// The URL that was given.
+        url: String,
+    },
+}
+
+/// The reason why a collector has not taken log records.
+#[derive(Debug, thiserror::Error)]
+pub enum LogExportError {
+    /// It can't be reached, or has no room now.
+    #[error("the collector takes nothing now ({reason})")]
+    Unavailable {
+        /// The reason, as text.
+        reason: String,
+    },
+    /// It refuses, and whether for these records alone is not known.
+    #[error("the collector answers with an error ({reason})")]
+    Failed {
+        /// The reason, as text.
+        reason: String,
+    },
+    /// It refuses at least one of these records, or all of them together, as too large or invalid.
+    #[error("the collector refuses records ({reason})")]
+    Refused {
+        /// The reason, as text.
+        reason: String,
+    },
 }

@@ -20,8 +20,8 @@ pub enum Family {
         /// Most buffers to try.
         max_buffers: usize,
     },
-    /// A BLT with this many buffers whose columns have a scale for each participation. Its loss with several participations
-    /// is below that of [`Self::Blt`], at the same state; with one it is that.
+    /// A BLT with this many buffers whose columns have a scale for each participation, at the same state. Its loss is never
+    /// above that of [`Self::Blt`]: where scales gain nothing, as with one participation, that strategy is the result.
     BltByEpoch {
         /// Number of buffers, at most [`MAX_OPTIMIZED_BUFFERS`](super::MAX_OPTIMIZED_BUFFERS).
         buffers: usize,
@@ -36,8 +36,8 @@ pub enum Family {
         /// Number of bands.
         bands: usize,
     },
-    /// A banded Toeplitz matrix whose columns have a scale for each participation. Its loss with several participations is
-    /// below that of [`Self::BandToeplitz`], at the same state; with one it is that.
+    /// A banded Toeplitz matrix whose columns have a scale for each participation, at the same state. Its loss is never above
+    /// that of [`Self::BandToeplitz`]: where scales gain nothing, as with one participation, that strategy is the result.
     BandToeplitzByEpoch {
         /// Number of bands.
         bands: usize,

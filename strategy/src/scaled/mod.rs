@@ -163,7 +163,7 @@ impl Scaled {
     /// Returns the prefix-sum errors over `n` rounds, in units of σζ; O(m·n·log n) for m scales.
     ///
     /// # Errors
-    /// Fails as [`Self::column`] does.
+    /// Fails as [`Self::row_errors_squared`] does.
     pub fn errors(&self, n: u64) -> Result<Errors> {
         Ok(Errors::of_rows(&self.row_errors_squared(n)?))
     }
@@ -171,9 +171,10 @@ impl Scaled {
     /// Returns the squared prefix-sum error of every row, in units of (σζ)².
     ///
     /// # Errors
-    /// Fails as [`Self::column`] does.
+    /// Fails as [`Self::column`] does, and for more scales in so many rounds than memory holds the correlations of.
     pub fn row_errors_squared(&self, n: u64) -> Result<Vec<f64>> {
         let rounds = series_length(n)?;
+        self.scales.check_correlations(n)?;
         let inverse = self.inverse_column(rounds)?;
         let whole = match &self.base {
             Base::BandToeplitz { c, column_normalised: true } => rounds + 1 - c.len().min(rounds),

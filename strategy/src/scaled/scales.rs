@@ -1,6 +1,6 @@
 //! Scales of columns that stay the same over stretches of rounds.
 
-use crate::error::{Result, all_finite, invalid};
+use crate::error::{MAX_SERIES, Result, all_finite, invalid};
 
 /// One scale for each stretch of `rounds` rounds, the last for all rounds after it; they never rise.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,5 +58,19 @@ impl ColumnScales {
     pub(crate) fn starts(&self, n: usize) -> Vec<usize> {
         let rounds = usize::try_from(self.rounds).unwrap_or(usize::MAX);
         (0..self.values.len()).map_while(|e| e.checked_mul(rounds)).take_while(|start| *start < n).collect()
+    }
+
+    /// Checks that the correlations of a run of `n` rounds fit in memory: n − S numbers for each scale but the first, which
+    /// begins in round S.
+    pub(crate) fn check_correlations(&self, n: u64) -> Result<()> {
+        let later = (self.values.len() as u64 - 1).min(n.saturating_sub(1) / self.rounds);
+        // Σ_f (n − f·rounds) over 1 ≤ f ≤ later, without what exceeds 64 bits.
+        let triangle = u128::from(later) * (u128::from(later) + 1) / 2;
+        let numbers = u128::from(later) * u128::from(n) - triangle * u128::from(self.rounds);
+        if numbers > u128::from(MAX_SERIES) {
+            let allowed = format!("up to {MAX_SERIES}, by fewer column_scales or iterations");
+            return Err(invalid("iterations after each of the column_scales begins, in all,", numbers, allowed));
+        }
+        Ok(())
     }
 }

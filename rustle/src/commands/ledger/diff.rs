@@ -166,6 +166,13 @@ fn hashes(file: &LedgerFile, chain: &str) -> anyhow::Result<Hashes> {
 }
 
 fn relation(a: &Hashes, b: &Hashes) -> Relation {
+    // A chain that one of them never had is the beginning of the other's, archived or not.
+    match (a.hashes.is_empty(), b.hashes.is_empty()) {
+        (true, true) => return Relation::Same,
+        (true, false) => return Relation::APrefix,
+        (false, true) => return Relation::BPrefix,
+        (false, false) => {}
+    }
     let start = a.first.max(b.first);
     // One of them has archived all that the other has: whether they are the same is not known.
     let is_apart = start > 0 && (a.end() <= start || b.end() <= start);
@@ -200,6 +207,10 @@ mod tests {
         assert_eq!(relation(&one, &from(2, &[3, 4])), Relation::APrefix);
         assert_eq!(relation(&from(2, &[3, 4]), &from(2, &[3, 4])), Relation::Same);
         assert_eq!(relation(&one, &from(2, &[9, 4])), Relation::Differs(2));
+        // A job that one ledger never had.
+        assert_eq!(relation(&from(0, &[]), &from(2, &[3, 4])), Relation::APrefix);
+        assert_eq!(relation(&from(2, &[3, 4]), &from(0, &[])), Relation::BPrefix);
+        assert_eq!(relation(&from(0, &[]), &from(0, &[])), Relation::Same);
         // What the archive has of entry 3 says nothing about entries 0 to 2.
         assert_eq!(relation(&one, &from(3, &[4, 5])), Relation::Differs(3));
     }

@@ -3,6 +3,7 @@
 //! The unknowns are ln φ = ln(1−θ) and ln ω of each buffer, and the ratios of the scales. BLTs with Σω > 1, whose column
 //! rises, are left out. b and its adjoint follow the buffers from round to round, O(n·d).
 
+use super::choice::better;
 use super::problem::Problem;
 use crate::blt::Blt;
 use crate::error::Result;
@@ -53,7 +54,8 @@ fn scale(
     let (parameters, ratios) = found.x.split_at(2 * buffers);
     let Some(blt) = at(parameters) else { return Ok(start) };
     let scaled = Scaled::new(Base::Blt(blt), problem.scales(ratios)?)?;
-    Optimized::evaluate(Strategy::Scaled(scaled), target, watch.search(found.converged && start.converged))
+    let search = watch.search(found.converged && start.converged);
+    Ok(better(start, Optimized::evaluate(Strategy::Scaled(scaled), target, search)?))
 }
 
 /// The BLT of the unknowns; `None` where it is none, or its column rises.

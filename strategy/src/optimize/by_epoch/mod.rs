@@ -6,6 +6,7 @@
 //! worst pattern of their own, and have no reason for a scale that is smaller still.
 
 mod blt;
+mod choice;
 mod error;
 mod normalised;
 mod problem;

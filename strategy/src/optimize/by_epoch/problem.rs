@@ -65,6 +65,8 @@ impl Problem {
         }
         let count = count as usize;
         let gap = target.participation.min_sep as usize;
+        // The result's error could not be evaluated.
+        ColumnScales::new(gap as u64, vec![1.0; count])?.check_correlations(n)?;
         Ok(Some(Self { n: rounds, gap, count, stretches: Stretches::new(rounds, gap, count) }))
     }
 

@@ -3,6 +3,7 @@
 //! Where the bands are at most min_sep, columns are normalised besides: the last p − 1 are cut short by the end of the run,
 //! and would use less than what one user may move. A second search has these norms in its loss.
 
+use super::choice::better;
 use super::normalised::Normalised;
 use super::problem::Problem;
 use crate::decoder::{Decoder, transposed_solve};
@@ -29,9 +30,9 @@ pub(in crate::optimize) fn optimize(
         return crate::optimize::band_toeplitz::optimize(bands, target, progress);
     };
     let mut watch = Watch::new(progress);
-    let start = optimal_column(bands, target, &mut watch)?.c;
+    let start = optimal_column(bands, target, &mut watch)?;
     let decoder = decoder("band-toeplitz", target)?;
-    let mut x = free(&start);
+    let mut x = free(&start.c);
     x.extend(problem.start());
     let found =
         minimise(x, LIMITS, &mut watch, |x, gradient| ln_loss(&problem, &decoder, bands, x, gradient));
@@ -45,7 +46,9 @@ pub(in crate::optimize) fn optimize(
     let (x, ratios) = found.x.split_at(bands - 1);
     let base = Base::BandToeplitz { c: column(x), column_normalised };
     let scaled = Scaled::new(base, problem.scales(ratios)?)?;
-    Optimized::evaluate(Strategy::Scaled(scaled), target, watch.search(found.converged))
+    let scaled = Optimized::evaluate(Strategy::Scaled(scaled), target, watch.search(found.converged))?;
+    let equal = Strategy::BandToeplitz { c: start.c, column_normalised: false };
+    Ok(better(Optimized::evaluate(equal, target, start.search)?, scaled))
 }
 
 fn ln_loss(problem: &Problem, decoder: &Decoder, bands: usize, x: &[f64], gradient: &mut [f64]) -> f64 {
