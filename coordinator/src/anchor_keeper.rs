@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 
 use checkpoint_store::{AnchorVersion, CheckpointStore};
 use ledger::{Ledger, LedgerError, StoreAnchor, StoreLease};
-use node::process::readiness::Readiness;
 use node::process::{blocking, rng};
 use proto::Nonce;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
-use crate::anchor_place::store_elsewhere;
-use crate::config::Settings;
+pub use beginning::AnchorStore;
 
 /// The lease of an anchor, in leases of workers: a store may be silent for some renewals. One is due after each of these parts.
 const LEASE: u32 = 5;
@@ -63,42 +61,6 @@ struct Found {
 }
 
 impl AnchorKeeper {
-    /// Takes the ledger's anchor up, where its checkpoint store is outside of the data folder. Afterwards the ledger is stopped if
-    /// it is a copy, and binds nothing as long as the store does not answer. Waits for the time of a lease where another process
-    /// may hold the anchor, and for as long as one renews it; `readiness` says so.
-    ///
-    /// # Errors
-    /// The store's URL is wrong, or the ledger fails.
-    pub async fn begin(
-        ledger: &Ledger,
-        settings: &Settings,
-        readiness: &Readiness,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<Option<Self>> {
-        if ledger.copied().is_some() {
-            return Ok(None);
-        }
-        let url = match store_elsewhere(settings) {
-            Ok(url) => url,
-            Err(reason) => {
-                info!(reason, "no anchor of the ledger is kept in a checkpoint store");
-                return Ok(None);
-            }
-        };
-        info!(store = url, "the ledger's anchor is kept in the checkpoint store too");
-        let plain_http = settings.s3_plain_http;
-        let opening = url.clone();
-        let store = blocking::run(move || CheckpointStore::open_over(&opening, plain_http)).await??;
-        let mut keeper = Self::new(ledger.clone(), store, url, settings.lease_ttl * LEASE)?;
-        readiness
-            .set_not_ready(format!("waiting whether another process renews the anchor in {}", keeper.url));
-        while let Err(Trouble::OtherHolder) = keeper.attempt(shutdown).await {
-            readiness
-                .set_not_ready(format!("waiting while another process renews the anchor in {}", keeper.url));
-        }
-        Ok(Some(keeper))
-    }
-
     /// Creates a keeper that holds nothing yet: the ledger binds nothing from now on.
     pub fn new(
         ledger: Ledger,
@@ -106,7 +68,7 @@ impl AnchorKeeper {
         url: String,
         lease_time: Duration,
     ) -> Result<Self, LedgerError> {
-        let lease = ledger.require_lease(&url);
+        let lease = ledger.require_lease(&url, now);
         let id = ledger.id()?;
         Ok(Self { ledger, store, url, id, lease, lease_time, held: None })
     }
@@ -161,7 +123,7 @@ impl AnchorKeeper {
     /// as it was.
     pub async fn renew(&mut self) -> Result<(), Trouble> {
         let Some(mut held) = self.held.clone() else { return Ok(()) };
-        let now = Instant::now();
+        let now = now();
         let pending = match held.pending.clone() {
             Some(pending) => pending,
             None => (self.next(&held.anchor).await?, now),
@@ -281,6 +243,11 @@ impl AnchorKeeper {
     }
 }
 
+/// Reads the clock of tokio, which is the system's but in tests and simulations, whose time is virtual.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 fn for_now(error: impl ToString) -> Trouble {
     Trouble::ForNow(error.to_string())
 }
@@ -289,6 +256,7 @@ fn nonce() -> Result<Nonce, Trouble> {
     rng::nonce().map_err(for_now)
 }
 
+mod beginning;
 mod taking_up;
 
 #[cfg(test)]

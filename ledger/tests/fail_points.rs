@@ -112,7 +112,7 @@ fn rows_that_were_bound_beyond_the_lease_are_not_granted_until_there_is_one_agai
     Ledger::init(&path, ID).unwrap();
     let ledger = Ledger::open(&path).unwrap();
     ledger.create_job(&job("j"), &two_shards()).unwrap();
-    let lease = ledger.require_lease("s3://bucket");
+    let lease = ledger.require_lease("s3://bucket", std::time::Instant::now);
     let bind = |text: &str| ledger.bind(&id("j"), 0, rows(0, 1), &[commitment(text)]);
     lease.prolong(Instant::now() + LONG);
     let ending = lease.clone();

@@ -54,7 +54,7 @@ async fn a_lease_counts_from_the_first_attempt_of_a_write_that_got_through() {
         let next = keeper.next(&held.anchor).await.unwrap();
         keeper.write(&next, Some(&held.version)).await.unwrap().unwrap();
         // As if the answer had been lost.
-        let tried = Instant::now().checked_sub(ago).unwrap();
+        let tried = now().checked_sub(ago).unwrap();
         keeper.held = Some(Held { pending: Some((next, tried)), ..held });
         keeper.renew().await.unwrap();
         assert_eq!(change(&keeper, name).is_ok(), is_leased, "tried {ago:?} ago");
@@ -85,7 +85,7 @@ async fn an_end_during_a_renewal_is_in_order() {
     // And before its write got through.
     let held = keeper.held.clone().unwrap();
     let next = keeper.next(&held.anchor).await.unwrap();
-    keeper.held = Some(Held { pending: Some((next, Instant::now())), ..held });
+    keeper.held = Some(Held { pending: Some((next, now())), ..held });
     keeper.part().await.unwrap();
     let began = tokio::time::Instant::now();
     site.copy("original", "moved");
