@@ -1,9 +1,6 @@
 //! The processes, and a supervisor as any real one: what has ended is started again.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 use ledger::Ledger;
@@ -19,10 +16,6 @@ pub const LEASE_TTL: Duration = Duration::from_millis(1_500);
 pub struct Cluster {
     pub processes: LocalCluster,
     pub workers: usize,
-    /// With which the processes were started.
-    pub options: ClusterOptions,
-    /// The program that they run.
-    pub program: PathBuf,
 }
 
 impl Cluster {
@@ -39,7 +32,6 @@ impl Cluster {
         options.coordinator_flags = ["--heartbeat", &millis(HEARTBEAT), "--lease-ttl", &millis(LEASE_TTL)]
             .into_iter()
             .chain(["--checkpoint-interval", "2s"])
-            .chain(["--checkpoint-url", &format!("file://{}", environment.store().display())])
             .map(str::to_owned)
             .collect();
         let ledger = environment.data_dir().join("ledger.redb");
@@ -47,12 +39,7 @@ impl Cluster {
         if environment.disks.is_some() && !ledger.try_exists()? {
             Ledger::init(&ledger, rng::nonce()?)?;
         }
-        let processes = LocalCluster::start(options.clone(), KEY)?;
-        Ok(Self { processes, workers, options, program: program.to_owned() })
-    }
-
-    pub fn dir(&self) -> &Path {
-        &self.options.dir
+        Ok(Self { processes: LocalCluster::start(options, KEY)?, workers })
     }
 
     pub fn signal(&self, worker: usize, signal: Signal) -> anyhow::Result<()> {

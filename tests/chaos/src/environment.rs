@@ -120,11 +120,6 @@ impl Environment {
         self.dir.join("coordinator")
     }
 
-    /// The folder of checkpoints and of the ledger's anchor: elsewhere than the ledger, but where disks lose power.
-    pub fn store(&self) -> PathBuf {
-        if self.disks.is_some() { self.data_dir().join("checkpoints") } else { self.dir.join("store") }
-    }
-
     pub fn namespace(&self, worker: usize) -> String {
         format!("rustle-{}-{worker}", std::process::id())
     }

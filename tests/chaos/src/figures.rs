@@ -15,10 +15,6 @@ pub struct Figures {
     pub faults: BTreeMap<Fault, u64>,
     /// Damaged ledgers that were refused.
     pub ledgers_refused: u64,
-    /// Bindings that were refused because the ledger is a copy.
-    pub copies_refused: u64,
-    /// Bindings that were refused without a lease of the ledger's anchor.
-    pub unanchored_refused: u64,
     /// Coordinators that ended because nothing more could be written.
     pub full_disks_met: u64,
     /// Processes whose own log had the time that they were set to.
@@ -100,13 +96,6 @@ impl fmt::Display for Figures {
             self.longest_recovery_s,
             self.seconds,
         )?;
-        if self.copies_refused + self.unanchored_refused > 0 {
-            let Self { copies_refused, unanchored_refused, .. } = self;
-            write!(
-                f,
-                "; {copies_refused} bindings refused on copies, {unanchored_refused} without a lease of the anchor"
-            )?;
-        }
         if self.full_disks_met > 0 {
             write!(f, "; {} met a full disk", self.full_disks_met)?;
         }

@@ -6,7 +6,6 @@ pub mod calls;
 pub mod cases;
 pub mod clocks;
 pub mod cluster;
-pub mod copies;
 pub mod damage;
 pub mod disk;
 pub mod ends;

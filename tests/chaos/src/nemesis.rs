@@ -37,13 +37,6 @@ pub enum Fault {
     Rewind,
     /// A process ends at a durable step.
     EndAt,
-    /// A second coordinator runs on a copy of the ledger's file.
-    CopiedLedger,
-    /// An old copy of the ledger is put in its place.
-    OldLedger,
-    DeletedLedger,
-    /// The store that keeps the ledger's anchor can't be reached or written to.
-    StoreGone,
     /// Machines lose power. Asked for by name alone: all disks are other ones then.
     PowerCut,
     /// No fault that the service survives: shows that a lost binding is seen. In no list.
@@ -51,7 +44,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 18] = [
+    pub const ALL: [Fault; 14] = [
         Fault::KillWorker,
         Fault::KillCoordinator,
         Fault::KillAll,
@@ -66,10 +59,6 @@ impl Fault {
         Fault::Reset,
         Fault::Rewind,
         Fault::EndAt,
-        Fault::CopiedLedger,
-        Fault::OldLedger,
-        Fault::DeletedLedger,
-        Fault::StoreGone,
     ];
 
     pub fn is_possible(self, environment: &Environment) -> bool {
@@ -80,7 +69,6 @@ impl Fault {
             Fault::Reset => environment.has_network && environment.has_resets,
             Fault::PowerCut => environment.disks.is_some(),
             Fault::EndAt => durable_io::ARE_ARMABLE,
-            Fault::StoreGone => environment.disks.is_none(),
             _ => true,
         }
     }
@@ -141,10 +129,6 @@ impl Nemesis<'_> {
             Fault::Reset => self.reset(worker, dice),
             Fault::Rewind => self.rewind(turn, dice),
             Fault::EndAt => self.end_at(turn, dice),
-            Fault::CopiedLedger => self.copied_ledger(turn, dice),
-            Fault::OldLedger => self.old_ledger(dice),
-            Fault::DeletedLedger => self.deleted_ledger(),
-            Fault::StoreGone => self.store_gone(turn),
             Fault::PowerCut => self.power_cut(dice),
             Fault::Rollback => self.rollback(),
         };
@@ -180,7 +164,7 @@ impl Nemesis<'_> {
         Ok(format!("worker {worker} stopped past its lease"))
     }
 
-    pub fn ledger(&self) -> PathBuf {
+    fn ledger(&self) -> PathBuf {
         self.environment.data_dir().join("ledger.redb")
     }
 
@@ -210,7 +194,7 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Restores the ledger and its anchors to what they were before the latest rows of the jobs, in the same files, as a snapshot
+    /// Restores the ledger and its anchor to what they were before the latest rows of the jobs, in the same files, as a snapshot
     /// of the volume would: workers alone know better.
     fn rollback(&mut self) -> anyhow::Result<String> {
         self.cluster.kill_coordinator();
@@ -232,8 +216,7 @@ impl Nemesis<'_> {
         let paths = names.collect::<anyhow::Result<Vec<_>>>()?.into_iter().filter(|path| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ledger.redb"))
         });
-        let elsewhere = files(&self.environment.store(), ".anchor");
-        paths.chain(elsewhere).map(|path| Ok((path.clone(), fs::read(&path)?))).collect()
+        paths.map(|path| Ok((path.clone(), fs::read(&path)?))).collect()
     }
 
     /// All pieces and manifests of all jobs, while no worker has its state in memory.
@@ -242,7 +225,7 @@ impl Nemesis<'_> {
         // Without one there is nothing to damage, which is no fault of the service.
         let _ = self.runtime.block_on(self.session.client.jobs().checkpoint(&newest.job));
         (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
-        let folder = self.environment.store();
+        let folder = self.environment.data_dir().join("checkpoints");
         let mut damaged = 0;
         let mut last = String::new();
         for path in files(&folder, ".shard").into_iter().chain(files(&folder, ".json")) {

@@ -36,15 +36,6 @@ fn jobs_that_go_back_while_processes_are_killed_get_fresh_rows() {
     assert!(figures.is_good(), "{:?}", figures.violations);
 }
 
-/// Nothing is bound by a copy, nor by the original without its ledger or its anchor's store; afterwards it binds again.
-#[test]
-fn copies_bind_nothing_and_a_ledger_is_not_begun_again() {
-    // The store is gone last: the fault before it is short.
-    let figures = rounds(0..4, vec![CopiedLedger, OldLedger, DeletedLedger, StoreGone]);
-    assert!(figures.is_good(), "{:?}", figures.violations);
-    assert!(figures.copies_refused > 0 && figures.unanchored_refused > 0, "{figures}");
-}
-
 /// Processes die before, within and after the commits of a new branch and of a binding. `make ends` has all points.
 #[test]
 fn processes_ended_around_a_commit_lose_double_and_change_nothing() {

@@ -138,7 +138,7 @@ impl Nemesis {
                 anchors.answer(ORIGINAL, Answers::AtOnce);
                 world.turn_copy_off();
                 self.end(sim, world, copy);
-                // Nothing else tells which of the two may have bound rows.
+                // Nothing else shows which of the two may have bound rows.
                 if anchors.last_writer() == Some(COPY) {
                     self.end(sim, world, original);
                     world.history().fault("volume moved", "");

@@ -16,6 +16,9 @@ const LEASE_AND_MORE: Duration = Duration::from_millis(6000);
 /// How long a coordinator watches an anchor that another one may hold.
 const WATCH: Duration = Duration::from_millis(5000);
 
+/// How long a coordinator waits at its start for what workers report, before it binds.
+const GRACE: Duration = Duration::from_millis(4000);
+
 /// One change.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
@@ -31,7 +34,7 @@ pub enum Step {
     Delete,
     /// The ledger as it was before one of these two.
     PutBackCurrent,
-    /// The volume is cloned while the original goes on, and the clone started once the anchor elsewhere has seen more than it.
+    /// The volume is cloned while the original runs, and the clone started once the anchor elsewhere has seen more than it.
     StartClone,
     /// The volume is cloned while the original has no lease, and the clone started.
     StartCloneOfFenced,
@@ -109,9 +112,9 @@ impl Plan {
                 self.then(Duration::ZERO, Step::Copy);
                 self.then(dice.millis(0, 1500), Step::StartCopy { with_anchor: dice.one_in(2) });
                 if !dice.one_in(3) {
-                    self.then(dice.millis(300, 1500), Step::Adopt);
+                    self.then(dice.millis(1000, 2500), Step::Adopt);
                 }
-                self.then(dice.millis(1500, 4000), Step::StopCopy);
+                self.then(GRACE + dice.millis(500, 2500), Step::StopCopy);
             }
             Mishap::OldPutBack => {
                 self.then(Duration::ZERO, Step::Copy);
@@ -130,7 +133,7 @@ impl Plan {
             Mishap::FencedClone => {
                 self.then(Duration::ZERO, Step::Answer { site: ORIGINAL, answers: Answers::Errors });
                 self.then(LEASE_AND_MORE, Step::StartCloneOfFenced);
-                self.then(WATCH + dice.millis(500, 3000), Step::MoveVolume);
+                self.then(WATCH + dice.millis(500, 2500) + GRACE, Step::MoveVolume);
             }
         }
     }

@@ -18,7 +18,7 @@ pub enum Standing {
     Current,
     /// A copy, or an old one in its place: it must be found to be that, and binds nothing.
     Copy,
-    /// A clone of the volume, with all that tells a file from its copies: it binds once nothing else does.
+    /// A clone of the volume, with all that distinguishes a file from its copies: it binds once nothing else does.
     Clone,
     /// A copy that was adopted: it binds with noise of its own.
     Adopted,
