@@ -29,6 +29,8 @@ pub enum Trouble {
     Copied,
     /// Another process renews it, of a ledger that does not differ from this one so far.
     OtherHolder,
+    /// It is gone, and the lease is over: another process may have held it meanwhile.
+    Gone,
     /// The store, or another process, did not let it happen this time.
     ForNow(String),
 }
@@ -110,6 +112,7 @@ impl AnchorKeeper {
             Err(Trouble::OtherHolder) => {
                 "another process renews it, and so has this ledger or a copy of it open"
             }
+            Err(Trouble::Gone) => "it is gone, and another process may have held it since the lease ended",
             Err(Trouble::ForNow(reason)) => reason.as_str(),
         };
         if self.lease.trouble().is_none_or(|noted| noted.reason != reason) {
@@ -130,7 +133,8 @@ impl AnchorKeeper {
         };
         self.held = Some(Held { pending: Some(pending.clone()), ..held.clone() });
         let renewed = self.renew_held(&mut held, pending, now).await;
-        self.held = Some(held);
+        // One that is gone is taken up anew, which watches it first.
+        self.held = Some(held).filter(|_| !matches!(renewed, Err(Trouble::Gone)));
         renewed
     }
 
@@ -156,6 +160,7 @@ impl AnchorKeeper {
                     let found = "another process has taken up its anchor in the checkpoint store";
                     return Err(self.copied(found));
                 }
+                None if !self.lease.is_held() => return Err(Trouble::Gone),
                 // A store that is emptied has lost a cache, and proves nothing.
                 None => self.create_again(&anchor).await?.map(|version| (version, now)),
             },

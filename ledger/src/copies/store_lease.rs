@@ -54,6 +54,11 @@ impl StoreLease {
         self.state().until = None;
     }
 
+    /// Returns whether the lease lasts.
+    pub fn is_held(&self) -> bool {
+        self.state().is_leased((self.now)())
+    }
+
     /// Returns whether the lease was held at any time.
     pub(super) fn was_held(&self) -> bool {
         self.state().was_held

@@ -102,11 +102,12 @@ fn on_any_way_a_state_leads_where_its_canonical_form_leads() {
 }
 
 /// How two copies of one ledger may be treated wrongly.
-fn broken_copy_rules() -> [CopyRules; 5] {
+fn broken_copy_rules() -> [CopyRules; 6] {
     let none = CopyRules::default();
     [
         CopyRules { is_not_watched: true, ..none },
         CopyRules { writes_over: true, ..none },
+        CopyRules { writes_unwatched: true, ..none },
         CopyRules { outlives_lease: true, ..none },
         CopyRules { ignores_height: true, ..none },
         CopyRules { keeps_branch: true, ..none },

@@ -44,6 +44,23 @@ async fn a_process_whose_anchor_went_binds_nothing_once_another_one_has_written_
     assert!(matches!(original.renew().await, Err(Trouble::Copied)));
 }
 
+/// A copy may have been taken up before the anchor was lost.
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_lease_is_over_watches_an_anchor_that_is_gone() {
+    let site = Site::new();
+    let mut original = site.taken_up("original").await;
+    site.copy("original", "clone");
+    let mut clone = site.taken_up("clone").await;
+    fs::remove_file(anchor_of(&site)).unwrap();
+    let answered = original.renew().await;
+    assert!(matches!(answered, Err(Trouble::Gone)), "{answered:?}");
+    assert!(matches!(change(&original, "a"), Err(LedgerError::Unanchored { .. })));
+    assert_binds(&clone, "a");
+    let taken = taken_up_beside(&mut original, &mut clone).await;
+    assert!(matches!(taken, Err(Trouble::Copied)), "{taken:?}");
+    assert_copied(&original, "names another opening");
+}
+
 /// Others watch from that attempt on.
 #[tokio::test(start_paused = true)]
 async fn a_lease_counts_from_the_first_attempt_of_a_write_that_got_through() {

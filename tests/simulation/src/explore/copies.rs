@@ -2,8 +2,9 @@
 //! the original holds at first and the store may lose, ends and starts of processes, leases that run out, and an adoption. The real ledger decides whether it agrees
 //! with an anchor, what may be bound, and from which row an adoption draws fresh noise (`copy_rules`).
 //!
-//! One transition is left out, which the guarantees except: a clone takes over that the anchor agrees with, although the
-//! original has bound more since its last renewal.
+//! Left out is what the guarantees except: a clone takes over that the anchor agrees with, although the original has bound more
+//! since its last renewal; or either one, although the other has bound more, once the store has lost the anchor and no process
+//! has written it again for a lease.
 
 use std::collections::{HashMap, HashSet};
 
@@ -171,6 +172,11 @@ impl CopyModel<'_> {
                 step(CopyAction::Note { at }, state.with(at, Process { opening, keeper, ..process }));
             }
             Keeper::Announced { written, .. } | Keeper::Held { written } if has_draws => {
+                if state.anchor.is_none() && !process.is_leased && !self.rules.writes_unwatched {
+                    let gone = Process { keeper: Keeper::Out, ..process };
+                    step(CopyAction::Renew { at }, state.with(at, gone));
+                    return;
+                }
                 let is_own = state.anchor.is_none_or(|anchor| anchor.written == written);
                 let reached = if is_own || self.rules.writes_over {
                     renewed(state, at, process)
@@ -193,6 +199,10 @@ impl CopyModel<'_> {
             let is_same = other.opening == process.opening;
             let has_seen_more = state.anchor.is_some_and(|anchor| anchor.height > process.height);
             if is_same && other.height > process.height && !has_seen_more {
+                return None;
+            }
+            let has_bound_more = (0..ASKED).any(|row| ![0, process.rows[row]].contains(&other.rows[row]));
+            if state.anchor.is_none() && has_bound_more {
                 return None;
             }
             if !self.rules.is_not_watched {

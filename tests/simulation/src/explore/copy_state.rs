@@ -12,6 +12,8 @@ pub struct CopyRules {
     pub is_not_watched: bool,
     /// An anchor is written over whatever was there.
     pub writes_over: bool,
+    /// An anchor that is gone is written again by a process whose lease is over.
+    pub writes_unwatched: bool,
     /// Rows are bound without a lease.
     pub outlives_lease: bool,
     /// An anchor that has seen more agrees.
