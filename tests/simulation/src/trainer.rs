@@ -180,7 +180,9 @@ impl Trainer {
                     | ServiceError::Store { .. }
             );
         let mut history = self.world.history();
-        let is_copied = history.may_be_copied && matches!(error, ServiceError::LedgerCopied { .. });
+        // An old copy answers a cursor that it is behind.
+        let is_old = matches!(error, ServiceError::LedgerCopied { .. } | ServiceError::LedgerBehind { .. });
+        let is_copied = history.may_be_copied && is_old;
         if passes || is_copied {
             history.event(format!("{}: {}", self.case.job, error.kind()))
         } else {
