@@ -65,6 +65,11 @@ impl CheckpointStore {
         Ok(Self::new(Arc::new(store), Some(root)))
     }
 
+    /// Returns a store in any object store, such as a simulated one.
+    pub fn over(store: Arc<dyn ObjectStore>) -> Self {
+        Self::new(store, None)
+    }
+
     pub(crate) fn new(store: Arc<dyn ObjectStore>, folder: Option<PathBuf>) -> Self {
         let part_bytes = if folder.is_some() { FILE_PART_BYTES } else { BUCKET_PART_BYTES };
         Self { store, folder, part_bytes, segment_bytes: SEGMENT_BYTES, anchor_turn: Arc::default() }

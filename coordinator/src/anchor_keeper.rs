@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 
 use checkpoint_store::{AnchorVersion, CheckpointStore};
 use ledger::{Ledger, LedgerError, StoreAnchor, StoreLease};
-use node::process::readiness::Readiness;
 use node::process::{blocking, rng};
 use proto::Nonce;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
-use crate::anchor_place::store_elsewhere;
-use crate::config::Settings;
+pub use beginning::AnchorStore;
 
 /// The lease of an anchor, in leases of workers: a store may be silent for some renewals. One is due after each of these parts.
 const LEASE: u32 = 5;
@@ -31,6 +29,8 @@ pub enum Trouble {
     Copied,
     /// Another process renews it, of a ledger that does not differ from this one so far.
     OtherHolder,
+    /// It is gone, and the lease is over: another process may have held it meanwhile.
+    Gone,
     /// The store, or another process, did not let it happen this time.
     ForNow(String),
 }
@@ -63,42 +63,6 @@ struct Found {
 }
 
 impl AnchorKeeper {
-    /// Takes the ledger's anchor up, where its checkpoint store is outside of the data folder. Afterwards the ledger is stopped if
-    /// it is a copy, and binds nothing as long as the store does not answer. Waits for the time of a lease where another process
-    /// may hold the anchor, and for as long as one renews it; `readiness` says so.
-    ///
-    /// # Errors
-    /// The store's URL is wrong, or the ledger fails.
-    pub async fn begin(
-        ledger: &Ledger,
-        settings: &Settings,
-        readiness: &Readiness,
-        shutdown: &CancellationToken,
-    ) -> anyhow::Result<Option<Self>> {
-        if ledger.copied().is_some() {
-            return Ok(None);
-        }
-        let url = match store_elsewhere(settings) {
-            Ok(url) => url,
-            Err(reason) => {
-                info!(reason, "no anchor of the ledger is kept in a checkpoint store");
-                return Ok(None);
-            }
-        };
-        info!(store = url, "the ledger's anchor is kept in the checkpoint store too");
-        let plain_http = settings.s3_plain_http;
-        let opening = url.clone();
-        let store = blocking::run(move || CheckpointStore::open_over(&opening, plain_http)).await??;
-        let mut keeper = Self::new(ledger.clone(), store, url, settings.lease_ttl * LEASE)?;
-        readiness
-            .set_not_ready(format!("waiting whether another process renews the anchor in {}", keeper.url));
-        while let Err(Trouble::OtherHolder) = keeper.attempt(shutdown).await {
-            readiness
-                .set_not_ready(format!("waiting while another process renews the anchor in {}", keeper.url));
-        }
-        Ok(Some(keeper))
-    }
-
     /// Creates a keeper that holds nothing yet: the ledger binds nothing from now on.
     pub fn new(
         ledger: Ledger,
@@ -106,7 +70,7 @@ impl AnchorKeeper {
         url: String,
         lease_time: Duration,
     ) -> Result<Self, LedgerError> {
-        let lease = ledger.require_lease(&url);
+        let lease = ledger.require_lease(&url, now);
         let id = ledger.id()?;
         Ok(Self { ledger, store, url, id, lease, lease_time, held: None })
     }
@@ -148,6 +112,7 @@ impl AnchorKeeper {
             Err(Trouble::OtherHolder) => {
                 "another process renews it, and so has this ledger or a copy of it open"
             }
+            Err(Trouble::Gone) => "it is gone, and another process may have held it since the lease ended",
             Err(Trouble::ForNow(reason)) => reason.as_str(),
         };
         if self.lease.trouble().is_none_or(|noted| noted.reason != reason) {
@@ -161,14 +126,15 @@ impl AnchorKeeper {
     /// as it was.
     pub async fn renew(&mut self) -> Result<(), Trouble> {
         let Some(mut held) = self.held.clone() else { return Ok(()) };
-        let now = Instant::now();
+        let now = now();
         let pending = match held.pending.clone() {
             Some(pending) => pending,
             None => (self.next(&held.anchor).await?, now),
         };
         self.held = Some(Held { pending: Some(pending.clone()), ..held.clone() });
         let renewed = self.renew_held(&mut held, pending, now).await;
-        self.held = Some(held);
+        // One that is gone is taken up anew, which watches it first.
+        self.held = Some(held).filter(|_| !matches!(renewed, Err(Trouble::Gone)));
         renewed
     }
 
@@ -194,6 +160,7 @@ impl AnchorKeeper {
                     let found = "another process has taken up its anchor in the checkpoint store";
                     return Err(self.copied(found));
                 }
+                None if !self.lease.is_held() => return Err(Trouble::Gone),
                 // A store that is emptied has lost a cache, and proves nothing.
                 None => self.create_again(&anchor).await?.map(|version| (version, now)),
             },
@@ -281,6 +248,11 @@ impl AnchorKeeper {
     }
 }
 
+/// Reads the clock of tokio, which is the system's but in tests and simulations, whose time is virtual.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 fn for_now(error: impl ToString) -> Trouble {
     Trouble::ForNow(error.to_string())
 }
@@ -289,6 +261,7 @@ fn nonce() -> Result<Nonce, Trouble> {
     rng::nonce().map_err(for_now)
 }
 
+mod beginning;
 mod taking_up;
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ mod status_page;
 #[cfg(test)]
 mod tests;
 
+pub use anchor_keeper::AnchorStore;
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
 pub use data_dir::{init_ledger, ledger_file};
 pub use ledger_store::{LedgerStore, LedgerStoreArgs};

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
-use crate::anchor_keeper::AnchorKeeper;
+use crate::anchor_keeper::{AnchorKeeper, AnchorStore};
 use crate::background::{
     DRAIN_DEADLINE, outcome, spawn_anchor_keeper, spawn_background, spawn_health_monitor, spawn_metering,
 };
@@ -142,11 +142,13 @@ impl TestProbe {
     }
 }
 
-/// Runs a coordinator on a ledger and connections that the caller provides, without metrics, for simulations.
-/// `shutdown` is cancelled too if the coordinator stops by itself.
+/// Runs a coordinator on a ledger and connections that the caller provides, without metrics, for simulations. The ledger's
+/// anchor is kept in `anchors`, where there is that, and nowhere else. `shutdown` is cancelled too if the coordinator stops by
+/// itself.
 pub async fn run_over<C>(
     settings: crate::Settings,
     ledger: Ledger,
+    anchors: Option<AnchorStore>,
     outgoing: Connections,
     incoming: impl Stream<Item = std::io::Result<C>>,
     shutdown: CancellationToken,
@@ -157,13 +159,28 @@ where
 {
     let stop = FatalStop::new(shutdown.clone());
     let opening = stop.clone();
+    let anchor = match anchors.filter(|_| ledger.copied().is_none()) {
+        Some(anchors) => {
+            let readiness = Readiness::not_ready("starting");
+            let lease_ttl = settings.lease_ttl;
+            Some(AnchorKeeper::begin_in(anchors, &ledger, lease_ttl, &readiness, &shutdown).await?)
+        }
+        None => None,
+    };
     let coordinator =
         node::process::blocking::run(move || Coordinator::open(ledger, settings, outgoing, opening)).await;
     let coordinator = Arc::new(coordinator.context("opening")??);
     with_probe(TestProbe(Arc::downgrade(&coordinator)));
     let tasks = TaskTracker::new();
     spawn_background(&coordinator, &tasks, &shutdown);
-    crate::grpc::serve_over(coordinator, incoming, &ServerSecurity::default(), shutdown.clone()).await?;
+    let no_more_calls = CancellationToken::new();
+    if let Some(anchor) = anchor {
+        spawn_anchor_keeper(anchor, &coordinator, &tasks, &no_more_calls);
+    }
+    let served =
+        crate::grpc::serve_over(coordinator, incoming, &ServerSecurity::default(), shutdown.clone()).await;
+    no_more_calls.cancel();
+    served?;
     drain(&shutdown, &tasks, DRAIN_DEADLINE).await?;
     outcome(&stop)
 }

@@ -112,7 +112,7 @@ fn rows_that_were_bound_beyond_the_lease_are_not_granted_until_there_is_one_agai
     Ledger::init(&path, ID).unwrap();
     let ledger = Ledger::open(&path).unwrap();
     ledger.create_job(&job("j"), &two_shards()).unwrap();
-    let lease = ledger.require_lease("s3://bucket");
+    let lease = ledger.require_lease("s3://bucket", std::time::Instant::now);
     let bind = |text: &str| ledger.bind(&id("j"), 0, rows(0, 1), &[commitment(text)]);
     lease.prolong(Instant::now() + LONG);
     let ending = lease.clone();
@@ -123,5 +123,31 @@ fn rows_that_were_bound_beyond_the_lease_are_not_granted_until_there_is_one_agai
     lease.prolong(Instant::now() + LONG);
     assert_eq!(bind("x").unwrap().newly, 0, "the row is bound, and the same call gets it");
     assert!(matches!(bind("y"), Err(LedgerError::AlreadyBound { .. })));
+    scenario.teardown();
+}
+
+/// What is gone for good is named, whatever fails after it.
+#[test]
+fn an_archiving_that_fails_half_way_names_the_jobs_that_are_archived() {
+    let scenario = FailScenario::setup();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.redb");
+    Ledger::init(&path, ID).unwrap();
+    let ledger = Ledger::open(&path).unwrap();
+    for name in ["a", "b"] {
+        ledger.create_job(&job(name), &two_shards()).unwrap();
+        ledger.set_job_state(&id(name), JobState::Destroyed).unwrap();
+    }
+    drop(ledger);
+    fail::cfg("ledger::archive::before_commit", "1*off->return").unwrap();
+    let error = Ledger::compact(&path).unwrap_err();
+    fail::remove("ledger::archive::before_commit");
+    assert!(matches!(&error, LedgerError::ArchivedInPart { jobs, .. } if jobs == "a"), "{error}");
+    // The folder is synced when the file is opened: the second time, to give room back.
+    fail::cfg("folder::sync", "1*off->return").unwrap();
+    let error = Ledger::compact(&path).unwrap_err();
+    fail::remove("folder::sync");
+    assert!(matches!(&error, LedgerError::ArchivedInPart { jobs, .. } if jobs == "b"), "{error}");
+    assert!(Ledger::compact(&path).unwrap().archived.is_empty());
     scenario.teardown();
 }

@@ -132,3 +132,62 @@ fn of_archived_job<W>(
 fn first_digits(bytes: &[u8; 32]) -> String {
     format!("{}…", hex::encode(&bytes[..6]))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test says best where it stands
+mod tests {
+    use ledger::{JobState, ShardRecord};
+    use proto::{CoordinateRange, Lineage, RowRange};
+
+    use super::*;
+
+    fn record() -> JobRecord {
+        let nonce = Nonce::from_bytes([9; 32]);
+        JobRecord {
+            job: JobId::new("j").unwrap(),
+            nonce,
+            plan_toml: String::new(),
+            plan_digest: [1; 32],
+            dimension: 1_000,
+            layout_digest: [3; 32],
+            iterations: 100,
+            mechanism: "blt".to_owned(),
+            key_commitment: [2; 32],
+            branch: 0,
+            lineage: Lineage::of_job(nonce),
+            shards: 1,
+            layout_epoch: 0,
+            state: JobState::Running,
+        }
+    }
+
+    #[test]
+    fn a_mark_on_an_archived_job_is_compared_with_the_rows_that_were_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.redb");
+        Ledger::init(&path, Nonce::from_bytes([7; 32])).unwrap();
+        let ledger = Ledger::open(&path).unwrap();
+        let record = record();
+        let range = CoordinateRange::new(0, 1_000).unwrap();
+        ledger.create_job(&record, &[ShardRecord { shard: 0, range, epoch: 0, owner: None }]).unwrap();
+        let commitment = Commitment::of_text("a");
+        for row in [0, 1, 5] {
+            ledger.bind(&record.job, 0, RowRange::new(row, row + 1).unwrap(), &[commitment]).unwrap();
+        }
+        ledger.set_job_state(&record.job, JobState::Destroyed).unwrap();
+        ledger.archive_destroyed().unwrap();
+        let check = |next_row: u64| {
+            let commitment = (next_row > 0).then_some(commitment);
+            let mark = Watermark { witness: "worker w", nonce: record.nonce, branch: 0, next_row, commitment };
+            check_not_stale(&ledger, &record.job, &[mark], UnknownJob::Skip)
+        };
+        for next_row in [0, 1, 2, 6] {
+            check(next_row).unwrap();
+        }
+        // Rows 3 and 4 were never bound; row 6 is beyond all.
+        for next_row in [3, 5, 7] {
+            let error = check(next_row).unwrap_err();
+            assert!(matches!(error, LedgerError::Behind { .. }), "{error}");
+        }
+    }
+}

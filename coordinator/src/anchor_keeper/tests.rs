@@ -185,7 +185,9 @@ async fn a_store_that_does_not_answer_raises_no_alarm_and_lets_nothing_be_bound_
     let answered = keeper.renew().await;
     assert!(matches!(answered, Err(Trouble::ForNow(_))), "{answered:?}");
     assert_binds(&keeper, "a");
-    keeper.lease.end();
+    tokio::time::advance(LEASE_TIME - LEASE_TIME / MARGIN - Duration::from_secs(1)).await;
+    assert_binds(&keeper, "within");
+    tokio::time::advance(Duration::from_secs(1)).await;
     let refused = change(&keeper, "b").unwrap_err();
     assert!(matches!(refused, LedgerError::Unanchored { .. }), "{refused}");
     let refused = proto::ServiceError::from(refused);

@@ -128,7 +128,7 @@ async fn a_coordinator_whose_anchor_is_replaced_says_so_at_once_and_admits_no_wo
 async fn a_coordinator_touches_no_checkpoint_before_its_anchor_is_taken_up() {
     let folder = TempDir::new().unwrap();
     let ledger = ledger_in(&folder);
-    let lease = ledger.require_lease("s3://bucket");
+    let lease = ledger.require_lease("s3://bucket", std::time::Instant::now);
     let settings = Settings::in_folder(folder.path()).unwrap();
     let stop = FatalStop::new(CancellationToken::new());
     let coordinator = Coordinator::open(ledger, settings, Connections::new(), stop).unwrap();

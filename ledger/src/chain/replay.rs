@@ -40,8 +40,8 @@ impl ReplayedJob {
         if let Event::Archived(archive) = &event {
             return self.archive(job, head, archive);
         }
-        if self.is_archived {
-            return Err("nothing follows the archive of a job");
+        if self.is_archived && matches!(event, Event::Bound { .. } | Event::BranchOpened { .. }) {
+            return Err("nothing is bound after the archive of a job");
         }
         if self.created.is_none() != matches!(event, Event::Created { .. }) {
             return Err("a job is created once, and first");

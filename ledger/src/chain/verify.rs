@@ -60,7 +60,7 @@ fn check_all(db: &Database) -> Result<(), Fail> {
         let replayed = replay(&transaction);
         (replayed, bound.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
-    let Replayed { jobs: replayed, data_sets } = replayed?;
+    let Replayed { jobs: replayed, data_sets, .. } = replayed?;
     check_jobs(&transaction, &replayed)?;
     check_branches(&transaction, &replayed)?;
     check_bindings(&transaction, &replayed, &bound?)?;

@@ -3,6 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, OnceLock},
+    time::Instant,
 };
 
 use crate::{LedgerError, Result};
@@ -28,8 +29,8 @@ impl Guard {
     }
 
     /// Lets nothing be bound without a lease of the anchor in this store, from now on.
-    pub fn require_lease(&self, store: &str) -> Arc<StoreLease> {
-        self.lease.get_or_init(|| Arc::new(StoreLease::new(store.to_owned()))).clone()
+    pub fn require_lease(&self, store: &str, now: fn() -> Instant) -> Arc<StoreLease> {
+        self.lease.get_or_init(|| Arc::new(StoreLease::new(store.to_owned(), now))).clone()
     }
 
     /// Returns the lease that is required.

@@ -1,7 +1,13 @@
 //! The anchor of a ledger in a checkpoint store: like the one beside its file, but elsewhere, so that it does not go back with
 //! the ledger's volume; and renewed by the process that has the ledger open, so that two processes on two copies find out.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use proto::Nonce;
 use redb::ReadTransaction;
@@ -112,9 +118,10 @@ impl StoreAnchor {
 }
 
 impl Ledger {
-    /// Lets nothing be bound from now on without a lease of the anchor in the store with this URL.
-    pub fn require_lease(&self, store: &str) -> Arc<StoreLease> {
-        self.copies.require_lease(store)
+    /// Lets nothing be bound from now on without a lease of the anchor in the store with this URL. `now` is the clock of the
+    /// lease, which never jumps.
+    pub fn require_lease(&self, store: &str, now: fn() -> Instant) -> Arc<StoreLease> {
+        self.copies.require_lease(store, now)
     }
 
     /// Returns whether a lease is required and was never held: until then another process may have the ledger.

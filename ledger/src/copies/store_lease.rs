@@ -11,6 +11,7 @@ use crate::{LedgerError, Result};
 /// The lease of one process on one anchor. Without it the ledger binds nothing; with it again, it binds again.
 pub struct StoreLease {
     store: String,
+    now: fn() -> Instant,
     state: Mutex<State>,
 }
 
@@ -33,9 +34,9 @@ pub struct AnchorTrouble {
 }
 
 impl StoreLease {
-    /// Creates a lease that has not begun, of the anchor in the store with this URL.
-    pub(super) fn new(store: String) -> Self {
-        Self { store, state: Mutex::default() }
+    /// Creates a lease that has not begun, of the anchor in the store with this URL. `now` is its clock.
+    pub(super) fn new(store: String, now: fn() -> Instant) -> Self {
+        Self { store, now, state: Mutex::default() }
     }
 
     /// Prolongs the lease: no other process takes a copy up before `until`.
@@ -53,6 +54,11 @@ impl StoreLease {
         self.state().until = None;
     }
 
+    /// Returns whether the lease lasts.
+    pub fn is_held(&self) -> bool {
+        self.state().is_leased((self.now)())
+    }
+
     /// Returns whether the lease was held at any time.
     pub(super) fn was_held(&self) -> bool {
         self.state().was_held
@@ -62,12 +68,12 @@ impl StoreLease {
     pub fn trouble(&self) -> Option<AnchorTrouble> {
         let state = self.state();
         let reason = state.trouble.clone()?;
-        Some(AnchorTrouble { store: self.store.clone(), reason, is_leased: state.is_leased() })
+        Some(AnchorTrouble { store: self.store.clone(), reason, is_leased: state.is_leased((self.now)()) })
     }
 
     pub(super) fn check(&self) -> Result<()> {
         let state = self.state();
-        if state.is_leased() {
+        if state.is_leased((self.now)()) {
             return Ok(());
         }
         let reason = state.trouble.clone().unwrap_or_else(|| "no renewal was answered in time".to_owned());
@@ -80,8 +86,8 @@ impl StoreLease {
 }
 
 impl State {
-    fn is_leased(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() < until)
+    fn is_leased(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
     }
 }
 
@@ -94,7 +100,7 @@ mod tests {
     #[test]
     fn a_lease_lasts_as_long_as_it_was_given_for() {
         const LONG: Duration = Duration::from_secs(3600);
-        let lease = StoreLease::new("file:///store".to_owned());
+        let lease = StoreLease::new("file:///store".to_owned(), Instant::now);
         let is_refused = || matches!(lease.check(), Err(LedgerError::Unanchored { .. }));
         assert!(is_refused() && !lease.was_held(), "before it has begun");
         lease.prolong(Instant::now() + LONG);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ledger::{Head, JobState, Ledger, LedgerError, LedgerFile};
+use ledger::{Clock, Head, JobState, Ledger, LedgerError, LedgerFile};
 use proto::model::OpenBranch;
 use redb::{Database, ReadableTable, TableDefinition, WriteTransaction};
 
@@ -16,7 +16,7 @@ const BINDINGS: TableDefinition<(&str, u64, u64), [u8; 33]> = TableDefinition::n
 /// `j` is archived, `k` runs.
 fn place() -> Place {
     let place = Place::new();
-    let ledger = place.with_job();
+    let ledger = place.with_job().with_clock(Clock::new(|| 7));
     ledger.create_job(&job("k"), &two_shards()).unwrap();
     for name in ["j", "k"] {
         ledger.bind(&id(name), 0, rows(0, 3), &["a", "b", "c"].map(commitment)).unwrap();
@@ -83,12 +83,32 @@ fn an_archive_that_disagrees_with_the_tables_or_with_itself_is_refused() {
         (r#""epoch":1"#, r#""epoch":2"#),
         (r#""event":"archived""#, r#""event":"adopted""#),
         (r#""entries":5"#, r#""entries":4"#),
+        // Openings, which the entries that are gone had.
+        (r#""began":{"event":"branch_opened","branch":1}"#, r#""began":{"event":"branch_opened","branch":2}"#),
+        (r#""began":{"event":"branch_opened","branch":1}"#, r#""began":{"event":"created"}"#),
+        (r#""openings":[{"entry":3,"#, r#""openings":[{"entry":5,"#),
+        (r#""by":"local","at_ms":7,"began""#, r#""by":" local","at_ms":7,"began""#),
     ];
     for (old, new) in altered {
         let place = place();
         edit(&place, |transaction| alter(transaction, old, new));
         assert_refused(&place, new);
     }
+}
+
+#[test]
+fn openings_of_an_archive_name_every_branch() {
+    let place = place();
+    edit(&place, |transaction| {
+        let openings = {
+            let entries = transaction.open_table(ENTRIES).unwrap();
+            let stored = entries.get(("j", 5)).unwrap().unwrap().value().to_vec();
+            let text = String::from_utf8(stored[32..].to_vec()).unwrap();
+            text[text.find(r#""openings":"#).unwrap()..].to_owned()
+        };
+        alter(transaction, &openings, r#""openings":[]}"#);
+    });
+    assert_refused(&place, "without openings");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use ledger::{
     AnchorPlace, Archives, BranchReleases, ChainCheck, Created, EntryLine, Head, JobRecord, JobState, Ledger,
-    LedgerError, LedgerFile, Opening, Principal, ShardRecord,
+    LedgerError, LedgerFile, MAX_ARCHIVE_BYTES, Opening, Principal, ShardRecord,
 };
 use proto::{CheckpointRecord, Lineage, model::OpenBranch};
 
@@ -167,7 +167,19 @@ fn an_export_can_be_checked_with_an_archive_and_with_what_it_stands_for() {
     cut.remove(4);
     assert!(check(&cut).is_err());
     // One that says something else than they do is found, although its hash is right.
+    let archive: serde_json::Value = serde_json::from_str(&archived[0].event).unwrap();
+    let text = |value: &serde_json::Value| serde_json::to_string(value).unwrap();
+    let root = text(&archive["bound"][0]["root"]);
+    let openings = archived[0].event.split_once(r#""openings":"#).unwrap().1;
+    let created = archive["first"].as_str().unwrap().split_once(',').unwrap().0;
+    let created = created.trim_start_matches('{').replace('"', r#"\""#);
     for (old, new) in [
+        // Other rows of the same number.
+        (r#""released":[[0,3],[7,9]]"#, r#""released":[[0,2],[6,9]]"#),
+        (&*root, &*root.replace(&root[1..3], if &root[1..3] == "00" { "01" } else { "00" })),
+        (openings, "[]}"),
+        (r#""by":"operator token:4fa01b23c4d5","at_ms":"#, r#""by":"operator token:4fa01b23c4d6","at_ms":"#),
+        (&*created, r#"\"at_ms\":1"#),
         (r#""entries":8"#, r#""entries":7"#),
         (r#""from_row":2"#, r#""from_row":1"#),
         (r#""layout_epoch":1"#, r#""layout_epoch":2"#),
@@ -227,6 +239,63 @@ fn the_room_of_archived_jobs_is_given_back() {
     assert!(after < before / 2, "{before} bytes became {after}");
     let ledger = place.open();
     assert_eq!(ledger.released(&id("j")).unwrap()[0].released, [rows(0, ROWS)]);
+}
+
+/// Each archive is one more entry: enough of them would make up for those that the older copy lacks.
+#[test]
+fn an_older_copy_is_found_once_its_jobs_are_archived() {
+    let place = Place::new();
+    let anchor = AnchorPlace::of_ledger(&place.path());
+    let ledger = place.open();
+    ledger.take_up(&anchor, nonce(60)).unwrap();
+    for name in ["a", "b", "c"] {
+        ledger.create_job(&job(name), &two_shards()).unwrap();
+        ledger.set_job_state(&id(name), JobState::Destroyed).unwrap();
+    }
+    ledger.create_job(&job("j"), &two_shards()).unwrap();
+    let older = Ledger::backup(&place.path()).unwrap();
+    ledger.bind(&id("j"), 0, rows(0, 1), &[commitment("x")]).unwrap();
+    drop(ledger);
+    let newer = fs::read(place.path()).unwrap();
+    // In place, so that the file is the same one.
+    fs::write(place.path(), older).unwrap();
+    assert_eq!(Ledger::compact(&place.path()).unwrap().archived.len(), 3);
+    let ledger = place.open();
+    ledger.take_up(&anchor, nonce(61)).unwrap();
+    let copied = ledger.copied().expect("an older copy").to_string();
+    assert!(copied.contains("its anchor has seen 8 entries of its chains, and it has 7"), "{copied}");
+    drop(ledger);
+    // The ledger itself raises no alarm, archived while it is closed or open.
+    fs::write(place.path(), newer).unwrap();
+    Ledger::compact(&place.path()).unwrap();
+    for opening in 62..65 {
+        let ledger = place.open();
+        ledger.take_up(&anchor, nonce(opening)).unwrap();
+        assert!(ledger.copied().is_none(), "{:?}", ledger.copied());
+        let name = format!("of {opening}").replace(' ', "-");
+        ledger.create_job(&job(&name), &two_shards()).unwrap();
+        ledger.set_job_state(&id(&name), JobState::Destroyed).unwrap();
+        assert_eq!(ledger.archive_destroyed().unwrap().archived.len(), 1);
+    }
+}
+
+#[test]
+fn a_job_whose_archive_no_message_could_list_stays_as_it_is() {
+    let place = place();
+    let ledger = place.open();
+    let long = JobRecord { mechanism: "x".repeat(MAX_ARCHIVE_BYTES), ..job("long") };
+    ledger.create_job(&long, &two_shards()).unwrap();
+    ledger.bind(&id("long"), 0, rows(0, 1), &[commitment("x")]).unwrap();
+    ledger.set_job_state(&id("long"), JobState::Destroyed).unwrap();
+    let done = ledger.archive_destroyed().unwrap();
+    let [archived] = done.archived.as_slice() else { panic!("{done:?}") };
+    let [left] = done.too_large.as_slice() else { panic!("{done:?}") };
+    assert_eq!((archived.job.as_str(), left.job.as_str()), ("j", "long"));
+    assert!(left.bytes > MAX_ARCHIVE_BYTES);
+    assert!(!ledger.is_archived(&id("long")).unwrap());
+    assert_eq!(ledger.bindings(&id("long"), 0, 0..9).unwrap(), [(0, commitment("x"))]);
+    drop(ledger);
+    place.open();
 }
 
 #[test]

@@ -192,6 +192,7 @@ impl History {
                 self.tally.refused_by_ledger += 1;
             }
             ServiceError::Store { .. } => {}
+            ServiceError::LedgerCopied { .. } if self.may_be_copied => {}
             error if error.retry_safe() => {}
             error => self.violation(format!("{job} has left branch {branch}, which was refused by {error}")),
         }

@@ -136,9 +136,32 @@ impl Disk {
     }
 
     pub fn erase(&self) {
+        self.replace(&[]);
+    }
+
+    /// Puts other bytes in place, durably, and closes the handles of the process before.
+    pub fn replace(&self, bytes: &[u8]) {
         let mut state = self.state();
         let State { sector, opened, is_full, changes, .. } = *state;
-        *state = State { sector, opened: opened + 1, is_full, changes, ..State::default() };
+        *state = State {
+            sector,
+            seen: bytes.to_vec(),
+            durable: bytes.to_vec(),
+            opened: opened + 1,
+            is_full,
+            changes,
+            ..State::default()
+        };
+    }
+
+    /// Returns the bytes that reads see.
+    pub fn contents(&self) -> Vec<u8> {
+        self.state().seen.clone()
+    }
+
+    /// Returns the bytes that survive a power cut.
+    pub fn durable_contents(&self) -> Vec<u8> {
+        self.state().durable.clone()
     }
 }
 

@@ -24,6 +24,14 @@ pub struct Tally {
     /// Requests for a branch that was left.
     pub refused_by_ledger: u64,
     pub refused_by_workers: u64,
+    /// Rows that a clone of the ledger's volume bound, in place of the original.
+    pub rows_bound_on_clones: u64,
+    /// Rows that an adopted copy bound, beside the original.
+    pub rows_bound_on_copies: u64,
+    /// Requests that a copy refused.
+    pub refused_by_copies: u64,
+    /// Jobs of adopted copies whose charge was compared with all that was released.
+    pub costs_compared: u64,
 }
 
 impl Tally {
@@ -34,6 +42,10 @@ impl Tally {
         self.rows_abandoned += other.rows_abandoned;
         self.refused_by_ledger += other.refused_by_ledger;
         self.refused_by_workers += other.refused_by_workers;
+        self.rows_bound_on_clones += other.rows_bound_on_clones;
+        self.rows_bound_on_copies += other.rows_bound_on_copies;
+        self.refused_by_copies += other.refused_by_copies;
+        self.costs_compared += other.costs_compared;
     }
 }
 
@@ -44,8 +56,14 @@ impl fmt::Display for Tally {
             f,
             "{rows_delivered} rows delivered; {rewinds} rewinds, {rows_drawn_anew} rows held against those of the \
              branches before, {rows_abandoned} abandoned rows listed, {} requests for branches that were left refused \
-             by the ledger and {} by workers",
-            self.refused_by_ledger, self.refused_by_workers
+             by the ledger and {} by workers; {} rows bound on clones and {} on adopted copies, {} requests refused by \
+             copies, {} costs compared",
+            self.refused_by_ledger,
+            self.refused_by_workers,
+            self.rows_bound_on_clones,
+            self.rows_bound_on_copies,
+            self.refused_by_copies,
+            self.costs_compared
         )
     }
 }

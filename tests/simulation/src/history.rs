@@ -9,6 +9,7 @@ use crate::branches::Branches;
 use crate::cases::{Case, DIMENSION, ROWS};
 use crate::figures::Tally;
 use crate::leases::Leases;
+use crate::releases::Releases;
 
 /// A row of a job: the branch whose Z it has, and its number.
 pub type RowOfZ = (JobId, u64, u64);
@@ -21,6 +22,7 @@ pub struct History {
     pub now: Duration,
     pub branches: Branches,
     pub leases: Leases,
+    pub releases: Releases,
     /// Bindings that some caller has asked for.
     pub asked: BTreeMap<RowOfZ, Vec<Commitment>>,
     /// Bindings that were acknowledged to a caller.
@@ -33,6 +35,8 @@ pub struct History {
     /// FNV-1a over all events with their times.
     pub trace: u64,
     pub has_shut_down: bool,
+    /// Requests may find a ledger that is known to be a copy.
+    pub may_be_copied: bool,
     is_printed: bool,
 }
 
@@ -96,6 +100,9 @@ impl History {
         }
         self.branches.bound(job, branch, self.now);
         let of_z = self.branches.of_row(job, branch, row);
+        if let Some(noise_id) = self.branches.noise_id(job, of_z).cloned() {
+            self.release(job, &noise_id, row, commitment);
+        }
         match self.acked.insert((job.clone(), of_z, row), commitment) {
             None => self.event(format!("{job} row {row} of branch {of_z} bound")),
             Some(before) if before == commitment => {}

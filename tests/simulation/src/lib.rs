@@ -3,21 +3,27 @@
 //! docs/testing.md lists what is simulated and what is not.
 
 mod adversary;
+mod anchors;
 mod audit;
 mod branches;
 mod cases;
 mod disk;
 pub mod explore;
 mod figures;
+mod hands;
 mod history;
 mod leases;
+mod mishaps;
 mod nemesis;
 mod net;
 mod operator;
+mod releases;
 mod rewinds;
 mod run;
+mod site;
 mod software;
 mod trainer;
+mod twin;
 mod world;
 
 pub use figures::{Figures, Tally, simulate};

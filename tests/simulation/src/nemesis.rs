@@ -8,9 +8,11 @@ use std::time::Duration;
 use dice::Dice;
 use turmoil::Sim;
 
+use crate::hands::Kept;
+use crate::mishaps::{self, Step};
 use crate::run::{LATENCY, SHORTEST_LATENCY};
 use crate::software::COORDINATOR;
-use crate::world::{WORKERS, World, worker};
+use crate::world::{ORIGINAL, WORKERS, World, worker};
 
 const FIRST: u64 = 200;
 const LAST: u64 = 6000;
@@ -18,7 +20,7 @@ const LAST: u64 = 6000;
 const LONGEST: u64 = 4000;
 
 #[derive(Clone, Debug)]
-enum Act {
+pub enum Act {
     /// The process ends and starts again: what it wrote stays.
     Kill {
         host: String,
@@ -70,6 +72,8 @@ enum Act {
         worker: usize,
     },
     Grow,
+    /// To the ledger's file.
+    Mishap(Step),
 }
 
 pub struct Nemesis {
@@ -78,10 +82,12 @@ pub struct Nemesis {
     dice: Dice,
     healed: Duration,
     latency: Duration,
+    pub kept: Kept,
 }
 
 impl Nemesis {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(world: &World) -> Self {
+        let seed = world.seed;
         let mut dice = Dice::named(seed, "nemesis");
         let mut drawn = FaultPlan::default();
         // One seed in ten is calm: it shows what a run without faults looks like.
@@ -91,9 +97,12 @@ impl Nemesis {
             let lasts = dice.millis(50, LONGEST);
             drawn.fault(&mut dice, at, lasts);
         }
+        for (at, step) in mishaps::steps(seed, world.mishap, world.anchors().is_some()) {
+            drawn.add(at, Act::Mishap(step));
+        }
         let healed = drawn.plan.keys().map(|(at, _)| *at).max().unwrap_or_default();
         let healed = healed.max(Duration::from_millis(LAST));
-        Self { plan: drawn.plan, dice, healed, latency: LATENCY }
+        Self { plan: drawn.plan, dice, healed, latency: LATENCY, kept: Kept::default() }
     }
 
     /// Returns the time after which no more faults are injected.
@@ -108,26 +117,28 @@ impl Nemesis {
             let act = entry.remove();
             self.perform(sim, world, act);
         }
-        if world.disk.power_is_out() {
+        if world.site(ORIGINAL).disk().power_is_out() {
             self.perform(sim, world, Act::PowerCut { lost: 2, down: Duration::from_millis(300) });
         }
-        if world.take_stopped() {
-            // A supervisor starts it again.
-            world.disk.process_ended();
-            self.at_once(sim, |sim| sim.crash(COORDINATOR));
-            world.closed(COORDINATOR);
-            self.later(sim, Duration::from_millis(400), Act::Start { host: COORDINATOR.into() });
+        for site in &world.sites {
+            if site.take_stopped() {
+                // A supervisor starts it again.
+                site.disk().process_ended();
+                self.at_once(sim, |sim| sim.crash(site.host));
+                world.closed(site.host);
+                self.later(sim, Duration::from_millis(400), Act::Start { host: site.host.into() });
+            }
         }
     }
 
-    fn later(&mut self, sim: &Sim<'_>, after: Duration, act: Act) {
+    pub fn later(&mut self, sim: &Sim<'_>, after: Duration, act: Act) {
         let at = sim.elapsed() + after;
         self.plan.insert((at, usize::MAX - self.plan.len()), act);
     }
 
     /// tokio drops the tasks of a runtime in an order that no seed decides. So that this can't be seen, the ends of its
     /// connections reach all others at the same time.
-    fn at_once(&self, sim: &mut Sim<'_>, end: impl FnOnce(&mut Sim<'_>)) {
+    pub fn at_once(&self, sim: &mut Sim<'_>, end: impl FnOnce(&mut Sim<'_>)) {
         sim.set_max_message_latency(SHORTEST_LATENCY);
         end(sim);
         sim.set_max_message_latency(self.latency);
@@ -150,12 +161,12 @@ impl Nemesis {
             }
             Act::PowerCut { lost, down } => {
                 fault("power cut", &format!("one in {lost} lost"));
-                world.disk.power_cut(lost, &mut self.dice);
+                world.site(ORIGINAL).disk().power_cut(lost, &mut self.dice);
                 self.at_once(sim, |sim| sim.crash(COORDINATOR));
                 world.closed(COORDINATOR);
                 self.later(sim, down, Act::Start { host: COORDINATOR.into() });
             }
-            Act::PowerCutWithin { changes } => world.disk.cut_power_after(changes),
+            Act::PowerCutWithin { changes } => world.site(ORIGINAL).disk().cut_power_after(changes),
             Act::Partition { a, b } => {
                 fault("partition", &format!("{a} {b}"));
                 sim.partition(a.as_str(), b.as_str());
@@ -178,12 +189,17 @@ impl Nemesis {
             }
             Act::DiskFull => {
                 fault("disk full", "");
-                world.disk.set_full(true);
+                world.site(ORIGINAL).disk().set_full(true);
             }
-            Act::DiskFree => world.disk.set_full(false),
+            Act::DiskFree => world.site(ORIGINAL).disk().set_full(false),
             Act::SyncFails => {
                 fault("sync fails", "");
-                world.disk.fail_next_sync();
+                world.site(ORIGINAL).disk().fail_next_sync();
+            }
+            Act::Mishap(step) => {
+                if let Err(error) = self.mishap(sim, world, step) {
+                    world.history().violation(format!("{step:?}: {error:#}"));
+                }
             }
             Act::Drain { worker } => {
                 fault("drain", &worker.to_string());

@@ -13,11 +13,14 @@ use ledger::Ledger;
 use rayon::ThreadPool;
 use turmoil::{Builder, Sim};
 
+use crate::disk::Disk;
 use crate::figures::Tally;
+use crate::history::History;
 use crate::nemesis::Nemesis;
-use crate::software::{COORDINATOR, coordinator, worker_process};
-use crate::world::{WORKERS, World, worker};
-use crate::{adversary, operator, trainer};
+use crate::site::Standing;
+use crate::software::{coordinator, worker_process};
+use crate::world::{COPY, ORIGINAL, WORKERS, World, worker};
+use crate::{adversary, operator, trainer, twin};
 
 /// Longest time of a message without faults.
 pub const LATENCY: Duration = Duration::from_millis(20);
@@ -67,7 +70,7 @@ pub fn run_seed(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
 
 fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
     let world = World::new(seed, is_printed)?;
-    let mut nemesis = Nemesis::new(seed);
+    let mut nemesis = Nemesis::new(&world);
     let mut sim = build(seed, &world);
     let mut steps = 0;
     let mut changes = 0;
@@ -80,9 +83,10 @@ fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
         if let Some(panic) = PANIC.take() {
             history.violation(format!("panic: {panic}"));
         }
-        let has_changed = changes != world.disk.changes();
+        let changes_now = world.site(ORIGINAL).disk().changes();
+        let has_changed = changes != changes_now;
         if has_changed {
-            changes = world.disk.changes();
+            changes = changes_now;
             history.event(format!("disk: {changes} changes"));
         }
         match stepped {
@@ -105,8 +109,10 @@ fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
         }
     }
     let elapsed = sim.elapsed();
-    world.disk.process_ended();
-    world.closed(COORDINATOR);
+    for site in &world.sites {
+        site.disk().process_ended();
+        site.closed();
+    }
     drop(sim);
     check_what_is_left(&world);
     let mut history = world.history();
@@ -136,7 +142,12 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
         .build();
     // Behind pointers, each part of the service is compiled once and not as often as turmoil names it.
     let on = world.clone();
-    sim.host(COORDINATOR, move || coordinator(on.clone()).boxed_local());
+    sim.host(world.site(ORIGINAL).host, move || coordinator(on.clone(), ORIGINAL).boxed_local());
+    if world.mishap.is_some() {
+        let on = world.clone();
+        sim.host(world.site(COPY).host, move || coordinator(on.clone(), COPY).boxed_local());
+        sim.client("twin", twin::train_on_copies(world.clone()).boxed_local());
+    }
     for at in 0..WORKERS {
         let on = world.clone();
         sim.host(worker(at), move || worker_process(on.clone(), at).boxed_local());
@@ -151,17 +162,27 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
 
 /// The power goes once more, and all that was not synced with it.
 fn check_what_is_left(world: &World) {
-    world.disk.set_full(false);
-    world.disk.power_cut(1, &mut Dice::named(world.seed, "end"));
-    if !world.disk.is_named() {
-        return world.history().check_nothing_acked();
+    let disk = world.site(ORIGINAL).disk();
+    disk.power_cut(1, &mut Dice::named(world.seed, "end"));
+    if disk.is_named() {
+        check_at_the_end(world, &disk, |history, ledger| {
+            history.check_ledger(ledger);
+            history.check_report(ledger, &world.cases);
+        });
+    } else {
+        world.history().check_nothing_acked();
     }
-    match Ledger::open_on(world.disk.open(), Path::new("ledger.redb"), world.ledger_id) {
-        Ok(ledger) => {
-            let mut history = world.history();
-            history.check_ledger(&ledger);
-            history.check_report(&ledger, &world.cases);
-        }
+    let copy = world.site(COPY);
+    if copy.standing() == Standing::Adopted {
+        check_at_the_end(world, &copy.disk(), |history, ledger| history.check_adopted(ledger, &world.cases));
+    }
+}
+
+fn check_at_the_end(world: &World, disk: &Disk, check: impl FnOnce(&mut History, &Ledger)) {
+    disk.set_full(false);
+    disk.power_cut(1, &mut Dice::named(world.seed, "end"));
+    match Ledger::open_on(disk.open(), Path::new("ledger.redb"), world.ledger_id) {
+        Ok(ledger) => check(&mut world.history(), &ledger),
         Err(error) => world.history().violation(format!("the ledger does not open at the end: {error}")),
     }
 }

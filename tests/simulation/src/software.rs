@@ -6,46 +6,81 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Parser;
-use ledger::{Clock, Ledger};
+use ledger::{AnchorPlace, Clock, Ledger};
+use node::process::rng;
 use noise_worker::SimulatedNetwork;
 use noise_worker::config::WorkerArgs;
 
-use crate::world::{WORKERS, World, worker};
+use crate::site::{Site, Standing};
+use crate::world::{COPY, WORKERS, World, worker};
 use crate::{cases, net};
 
 pub const COORDINATOR: &str = "coordinator";
 
-pub async fn coordinator(world: Arc<World>) -> turmoil::Result {
-    let error = match try_coordinator(&world).await {
+/// The same seed makes the same chains.
+pub fn clock() -> Clock {
+    Clock::new(|| turmoil::sim_elapsed().unwrap_or_default().as_millis() as u64)
+}
+
+pub async fn coordinator(world: Arc<World>, at: usize) -> turmoil::Result {
+    if at == COPY && !world.is_copy_on() {
+        pending::<()>().await;
+    }
+    let site = world.site(at);
+    let error = match try_coordinator(&world, at).await {
         Ok(()) => "it ended on request".to_owned(),
-        Err(error) => format!("{error:#}"),
+        Err(error) => site.volume().without_folder(&format!("{error:#}")),
     };
-    world.history().ended(COORDINATOR, &error);
-    world.is_stopped.store(true, Ordering::Relaxed);
+    world.history().ended(site.host, &error);
+    site.stopped();
     pending().await
 }
 
-async fn try_coordinator(world: &World) -> anyhow::Result<()> {
-    let is_new = !world.disk.is_named();
-    let opened = Ledger::open_on(world.disk.open(), Path::new("ledger.redb"), world.ledger_id);
+async fn try_coordinator(world: &World, at: usize) -> anyhow::Result<()> {
+    let site = world.site(at);
+    let ledger = open(world, site)?;
+    *site.ledger() = Some(ledger.clone());
+    let accepting = net::accepting().await?;
+    let with_probe = |probe| *site.probe() = Some(probe);
+    let settings = world.settings(at);
+    let stop = world.new_stop();
+    let anchors = world.anchors().map(|anchors| anchors.seen_from(at));
+    coordinator::run_over(settings, ledger, anchors, net::connections(), accepting, stop, with_probe).await
+}
+
+/// Opens a site's ledger, and takes it up.
+fn open(world: &World, site: &Site) -> anyhow::Result<Ledger> {
+    let volume = site.volume();
+    let path = volume.path();
+    let standing = site.standing();
+    if standing == Standing::Missing {
+        // There is no file: the program's own call says what becomes of that.
+        return Ok(Ledger::open(&path)?);
+    }
+    let is_new = !volume.disk.is_named();
+    let opened = Ledger::open_on(volume.disk.open(), &path, world.ledger_id);
     if opened.is_err() && is_new {
-        world.disk.erase();
+        volume.disk.erase();
     }
     let opened = opened.inspect_err(|error| {
         if matches!(error, ledger::LedgerError::Damaged { .. }) {
             world.history().violation(format!("the ledger does not open: {error}"));
         }
     })?;
-    // The same seed makes the same chains.
-    let clock = Clock::new(|| turmoil::sim_elapsed().unwrap_or_default().as_millis() as u64);
-    let ledger = opened.with_clock(clock);
-    world.history().check_ledger(&ledger);
-    *world.ledger() = Some(ledger.clone());
-    let accepting = net::accepting().await?;
-    let with_probe = |probe| *world.probe() = Some(probe);
-    let settings = world.settings();
-    let stop = world.new_stop();
-    coordinator::run_over(settings, ledger, net::connections(), accepting, stop, with_probe).await
+    let ledger = opened.with_clock(clock());
+    if volume.has_anchor {
+        ledger.take_up(&AnchorPlace::of_ledger(&path), rng::nonce()?)?;
+    }
+    let mut history = world.history();
+    match (standing, ledger.copied()) {
+        (Standing::Current, None) => history.check_ledger(&ledger),
+        (Standing::Current | Standing::Adopted, Some(copied)) => {
+            history.violation(format!("a false alarm: {copied}"));
+        }
+        (Standing::Copy, None) => history.violation("a copy was taken for the ledger"),
+        _ => {}
+    }
+    Ok(ledger)
 }
 
 #[derive(Parser)]

@@ -13,32 +13,38 @@ use checkpoint_store::PlainHttp;
 use coordinator::checkpointing::interval::{Expectations, Schedule};
 use coordinator::{QuotaSettings, Settings, TestProbe};
 use dice::Dice;
-use ledger::Ledger;
 use proto::Nonce;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use crate::anchors::Anchors;
 use crate::cases::{self, Case};
 use crate::disk::{Disk, SECTORS};
 use crate::history::History;
+use crate::mishaps::Mishap;
+use crate::site::{Site, Standing, Volume};
 use crate::software::COORDINATOR;
 
 /// The last of them joins late, or never.
 pub const WORKERS: usize = 4;
 pub const LEASE_TTL: Duration = Duration::from_secs(1);
+/// The sites, by their numbers.
+pub const ORIGINAL: usize = 0;
+pub const COPY: usize = 1;
 const HEARTBEAT: Duration = Duration::from_millis(150);
 
 pub struct World {
     pub seed: u64,
-    pub disk: Disk,
+    /// Where the ledger is, and where a copy of it may be.
+    pub sites: [Site; 2],
+    /// What happens to the ledger's file.
+    pub mishap: Option<Mishap>,
     /// The id of the ledger, however often its making is cut short.
     pub ledger_id: Nonce,
     pub cases: [&'static Case; 2],
-    /// The ledger that the running coordinator has open.
-    pub ledger: Mutex<Option<Ledger>>,
-    probe: Mutex<Option<TestProbe>>,
-    /// The coordinator has ended by itself.
-    pub is_stopped: AtomicBool,
+    anchors: Option<Arc<Anchors>>,
+    is_copy_on: AtomicBool,
+    is_mishap_over: AtomicBool,
     /// The last worker may join.
     pub is_grown: AtomicBool,
     history: Mutex<History>,
@@ -49,6 +55,8 @@ pub struct World {
     store: Option<TempDir>,
     /// What workers released, where this seed's keep it over their own ends.
     records: Option<TempDir>,
+    /// The folders of volumes.
+    _volumes: TempDir,
 }
 
 /// Where there is such a thing: only processes end here, no machines.
@@ -66,20 +74,32 @@ impl World {
         let has_store = Dice::named(seed, "store").one_in(3);
         let has_records = Dice::named(seed, "records").one_in(2);
         let cases = [cases::case(seed, 0), cases::case(seed, 1)];
+        let mishap = Mishap::of(seed);
+        let has_anchors = mishap.is_some_and(Mishap::needs_anchors) || Dice::named(seed, "anchors").one_in(2);
+        let sector = *Dice::named(seed, "sector").pick(&SECTORS);
+        let volumes = in_memory()?;
+        let volume = |name: &str| Volume::new(volumes.path().join(name), Disk::with_sectors_of(sector));
+        let mut history = History::new(is_printed);
+        history.may_be_copied = mishap.is_some_and(Mishap::stops_original);
         Ok(Arc::new(Self {
             seed,
-            disk: Disk::with_sectors_of(*Dice::named(seed, "sector").pick(&SECTORS)),
+            sites: [
+                Site::new(COORDINATOR, volume("original")?, Standing::Current),
+                Site::new("copy", volume("copy")?, Standing::Missing),
+            ],
+            mishap,
             ledger_id: node::process::rng::nonce()?,
             cases,
-            ledger: Mutex::default(),
-            probe: Mutex::default(),
-            is_stopped: AtomicBool::new(false),
+            anchors: has_anchors.then(|| Anchors::new(seed)),
+            is_copy_on: AtomicBool::new(false),
+            is_mishap_over: AtomicBool::new(mishap.is_none()),
             is_grown: AtomicBool::new(false),
-            history: Mutex::new(History::new(is_printed)),
+            history: Mutex::new(history),
             drains: Mutex::new(vec![CancellationToken::new(); WORKERS]),
             stops: Mutex::default(),
             store: has_store.then(tempfile::tempdir).transpose()?,
             records: has_records.then(in_memory).transpose()?,
+            _volumes: volumes,
         }))
     }
 
@@ -87,19 +107,48 @@ impl World {
         lock(&self.history)
     }
 
-    pub fn ledger(&self) -> MutexGuard<'_, Option<Ledger>> {
-        lock(&self.ledger)
+    pub fn site(&self, at: usize) -> &Site {
+        &self.sites[at]
     }
 
-    /// Returns the probe of the running coordinator.
-    pub fn probe(&self) -> MutexGuard<'_, Option<TestProbe>> {
-        lock(&self.probe)
+    /// The store of anchors elsewhere, where this seed has one.
+    pub fn anchors(&self) -> Option<&Arc<Anchors>> {
+        self.anchors.as_ref()
+    }
+
+    pub fn anchors_if_any(&self, act: impl FnOnce(&Arc<Anchors>)) {
+        if let Some(anchors) = &self.anchors {
+            act(anchors);
+        }
+    }
+
+    pub fn is_copy_on(&self) -> bool {
+        self.is_copy_on.load(Ordering::Relaxed)
+    }
+
+    pub fn turn_copy_on(&self) {
+        self.is_copy_on.store(true, Ordering::Relaxed);
+    }
+
+    pub fn turn_copy_off(&self) {
+        self.is_copy_on.store(false, Ordering::Relaxed);
+    }
+
+    pub fn is_mishap_over(&self) -> bool {
+        self.is_mishap_over.load(Ordering::Relaxed)
+    }
+
+    pub fn end_mishap(&self) {
+        self.is_mishap_over.store(true, Ordering::Relaxed);
     }
 
     /// Looks at who may serve what just now.
     pub fn sample(&self) {
-        let Some(ledger) = self.ledger().clone() else { return };
-        let retiring = self.probe().as_ref().map(TestProbe::superseded_leases).unwrap_or_default();
+        let original = self.site(ORIGINAL);
+        let Some(ledger) = original.ledger().clone().filter(|ledger| ledger.copied().is_none()) else {
+            return;
+        };
+        let retiring = original.probe().as_ref().map(TestProbe::superseded_leases).unwrap_or_default();
         self.history().sample(&ledger, retiring, &self.cases);
     }
 
@@ -112,11 +161,11 @@ impl World {
         self.records.as_ref().map(|folder| folder.path().join(worker))
     }
 
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self, site: usize) -> Settings {
         let url = |folder: &TempDir| format!("file://{}", folder.path().display());
         Settings {
             data_dir: Path::new("/simulated").to_owned(),
-            checkpoint_url: self.store.as_ref().map(url),
+            checkpoint_url: self.store.as_ref().filter(|_| site == ORIGINAL).map(url),
             checkpoint_schedule: Schedule::Never,
             expectations: Expectations { mtbf: Duration::ZERO, max_replay: Duration::ZERO },
             s3_plain_http: PlainHttp::Refused,
@@ -164,23 +213,17 @@ impl World {
     }
 
     /// The coordinator's machine has the disk.
-    pub fn disk_if(&self, host: &str, act: impl FnOnce(&Disk)) {
-        if host == COORDINATOR {
-            act(&self.disk);
-        }
+    pub fn disk_if(&self, host: &str, act: impl Fn(&Disk)) {
+        self.sites.iter().filter(|site| site.host == host).for_each(|site| act(&site.disk()));
     }
 
     /// What a host that is gone had open here.
     pub fn closed(&self, host: &str) {
-        self.disk_if(host, |_| drop(self.ledger().take()));
+        self.sites.iter().filter(|site| site.host == host).for_each(Site::closed);
     }
 
     pub fn grow(&self) {
         self.is_grown.store(true, Ordering::Relaxed);
-    }
-
-    pub fn take_stopped(&self) -> bool {
-        self.is_stopped.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -5,7 +5,9 @@
 use std::collections::{BTreeSet, HashSet};
 
 use dice::Dice;
-use simulation::explore::{BindRule, Exploration, Model, Packed, Rules, State, explore};
+use simulation::explore::{
+    AnchorRule, BindRule, CopyModel, CopyRules, Exploration, FreshRule, Model, Packed, Rules, State, explore,
+};
 
 /// Most states needed to find any planted bug.
 const STATES_TO_FIND_A_BUG: usize = 300_000;
@@ -96,5 +98,35 @@ fn on_any_way_a_state_leads_where_its_canonical_form_leads() {
                 state = *dice.pick(&on);
             }
         }
+    }
+}
+
+/// How two copies of one ledger may be treated wrongly.
+fn broken_copy_rules() -> [CopyRules; 6] {
+    let none = CopyRules::default();
+    [
+        CopyRules { is_not_watched: true, ..none },
+        CopyRules { writes_over: true, ..none },
+        CopyRules { writes_unwatched: true, ..none },
+        CopyRules { outlives_lease: true, ..none },
+        CopyRules { ignores_height: true, ..none },
+        CopyRules { keeps_branch: true, ..none },
+    ]
+}
+
+#[test]
+fn two_ledgers_of_one_key_release_no_row_twice() {
+    let bind = BindRule::of_the_ledger().unwrap();
+    let anchor = AnchorRule::of_the_ledger().unwrap();
+    let fresh = FreshRule::of_the_program().unwrap();
+    let model = |rules| CopyModel { bind: &bind, anchor: &anchor, fresh: &fresh, rules };
+    let explored = model(CopyRules::default()).explore();
+    println!("{explored:?}");
+    assert_eq!(explored.violation, None);
+    assert!(explored.taken_over > 0 && explored.adopted > 0, "{explored:?}");
+    for rules in broken_copy_rules() {
+        let explored = model(rules).explore();
+        let (violation, way) = explored.violation.unwrap_or_else(|| panic!("{rules:?} was not found"));
+        println!("{rules:?}: {violation}: {way:?} ({} states)", explored.states);
     }
 }

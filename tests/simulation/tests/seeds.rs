@@ -19,6 +19,34 @@ fn fifty_seeds_hold_every_promise_and_repeat_themselves() {
     }
 }
 
+/// What happens to the ledger's file, or to its anchor.
+const MISHAPS: [&str; 9] = [
+    "copied ledger",
+    "adopted copy",
+    "old copy put back",
+    "deleted ledger",
+    "live clone",
+    "clone of a fenced ledger",
+    "volume moved",
+    "anchors answer badly",
+    "lost anchor",
+];
+
+#[test]
+fn two_hundred_more_seeds_release_no_row_twice_whatever_becomes_of_the_ledger() {
+    let figures = simulation::simulate(50..250, 2, 0, false).unwrap();
+    println!("{figures}");
+    assert!(figures.violations.is_empty(), "{:?}", figures.violations);
+    for kind in MISHAPS {
+        assert!(figures.faults.contains_key(kind), "no {kind}: {:?}", figures.faults);
+    }
+    let Tally { rows_bound_on_clones, rows_bound_on_copies, refused_by_copies, costs_compared, .. } =
+        figures.tally;
+    for seen in [rows_bound_on_clones, rows_bound_on_copies, refused_by_copies, costs_compared] {
+        assert!(seen >= 10, "too few copies to say anything: {:?}", figures.tally);
+    }
+}
+
 /// For `make mutants`: as many seeds as it takes to find a planted bug, or COUNT.
 #[test]
 #[ignore = "a clean tree goes through all of its seeds"]

@@ -44,6 +44,23 @@ async fn a_process_whose_anchor_went_binds_nothing_once_another_one_has_written_
     assert!(matches!(original.renew().await, Err(Trouble::Copied)));
 }
 
+/// A copy may have been taken up before the anchor was lost.
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_lease_is_over_watches_an_anchor_that_is_gone() {
+    let site = Site::new();
+    let mut original = site.taken_up("original").await;
+    site.copy("original", "clone");
+    let mut clone = site.taken_up("clone").await;
+    fs::remove_file(anchor_of(&site)).unwrap();
+    let answered = original.renew().await;
+    assert!(matches!(answered, Err(Trouble::Gone)), "{answered:?}");
+    assert!(matches!(change(&original, "a"), Err(LedgerError::Unanchored { .. })));
+    assert_binds(&clone, "a");
+    let taken = taken_up_beside(&mut original, &mut clone).await;
+    assert!(matches!(taken, Err(Trouble::Copied)), "{taken:?}");
+    assert_copied(&original, "names another opening");
+}
+
 /// Others watch from that attempt on.
 #[tokio::test(start_paused = true)]
 async fn a_lease_counts_from_the_first_attempt_of_a_write_that_got_through() {
@@ -54,7 +71,7 @@ async fn a_lease_counts_from_the_first_attempt_of_a_write_that_got_through() {
         let next = keeper.next(&held.anchor).await.unwrap();
         keeper.write(&next, Some(&held.version)).await.unwrap().unwrap();
         // As if the answer had been lost.
-        let tried = Instant::now().checked_sub(ago).unwrap();
+        let tried = now().checked_sub(ago).unwrap();
         keeper.held = Some(Held { pending: Some((next, tried)), ..held });
         keeper.renew().await.unwrap();
         assert_eq!(change(&keeper, name).is_ok(), is_leased, "tried {ago:?} ago");
@@ -74,18 +91,27 @@ async fn bytes_that_are_no_anchor_prove_nothing() {
     assert_binds(&keeper, "a");
 }
 
+/// A keeper whose renewal was dropped while it read the ledger, and not in its write, which another thread may have come to.
+async fn ended_as_it_reads_the_ledger() -> (Site, AnchorKeeper) {
+    loop {
+        let site = Site::new();
+        let mut keeper = site.taken_up("original").await;
+        let mut renewing = Box::pin(keeper.renew());
+        assert!(futures::poll!(&mut renewing).is_pending());
+        drop(renewing);
+        if keeper.held.as_ref().is_some_and(|held| held.pending.is_none()) {
+            return (site, keeper);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_end_during_a_renewal_is_in_order() {
-    let site = Site::new();
-    let mut keeper = site.taken_up("original").await;
-    // Ended while it reads the ledger.
-    let mut renewing = Box::pin(keeper.renew());
-    assert!(futures::poll!(&mut renewing).is_pending());
-    drop(renewing);
+    let (site, mut keeper) = ended_as_it_reads_the_ledger().await;
     // And before its write got through.
     let held = keeper.held.clone().unwrap();
     let next = keeper.next(&held.anchor).await.unwrap();
-    keeper.held = Some(Held { pending: Some((next, Instant::now())), ..held });
+    keeper.held = Some(Held { pending: Some((next, now())), ..held });
     keeper.part().await.unwrap();
     let began = tokio::time::Instant::now();
     site.copy("original", "moved");

@@ -30,7 +30,8 @@ pub struct VerifyArgs {
     /// Let chains of --from lack entries, as in an audit log that was begun after the ledger; what they lack is named
     #[arg(long, requires = "from")]
     partial: bool,
-    /// Hash that a chain must contain, as published earlier: JOB=HASH, or data-set/NAME=HASH. May be given several times
+    /// Hash that a chain must contain, as published earlier: JOB=HASH, or data-set/NAME=HASH. May be given several times. One that
+    /// an archive alone names is not proved, with exit status 1
     #[arg(long = "head", value_name = "JOB=HASH")]
     heads: Vec<KnownHead>,
 }
@@ -62,6 +63,8 @@ struct Checked {
     heads: BTreeMap<String, Head>,
     /// Of the hashes that chains must contain those that none has.
     missing: Vec<KnownHead>,
+    /// Of the hashes that chains must contain those that an archive names, and no entry has.
+    named: Vec<KnownHead>,
     /// Of archived jobs the number of entries before the archive.
     archived: BTreeMap<String, u64>,
     /// Of chains that begin after their first entry where they do.
@@ -71,18 +74,20 @@ struct Checked {
 
 impl Checked {
     fn fault(&self) -> Option<Fault> {
-        let missing = |KnownHead { chain, hash }: &KnownHead| {
-            let reason = format!("the chain of {chain} has no entry of the hash {}", hex::encode(hash));
-            let reason = match self.archived.get(chain) {
-                None => reason,
-                Some(entries) => format!(
-                    "{reason} any more: entries 0 to {} are archived, and only the hash of the last of them is known",
-                    entries - 1
-                ),
-            };
-            Fault { entry: None, reason }
+        let fault = self.fault.clone().or_else(|| self.missing.first().map(|head| self.missing_fault(head)));
+        fault.or_else(|| self.named.first().map(named_fault))
+    }
+
+    fn missing_fault(&self, KnownHead { chain, hash }: &KnownHead) -> Fault {
+        let reason = format!("the chain of {chain} has no entry of the hash {}", hex::encode(hash));
+        let reason = match self.archived.get(chain) {
+            None => reason,
+            Some(entries) => format!(
+                "{reason} any more: entries 0 to {} are archived, and of their hashes the archive names the last alone",
+                entries - 1
+            ),
         };
-        self.fault.clone().or_else(|| self.missing.first().map(missing))
+        Fault { entry: None, reason }
     }
 
     fn answer(&self) -> Answer {
@@ -94,6 +99,9 @@ impl Checked {
             .with("chains", self.heads.len())
             .with("entries", self.heads.values().map(|head| head.entries).sum::<u64>())
             .with("heads", self.heads.iter().map(head).collect::<Vec<_>>());
+        let named: Vec<String> =
+            self.named.iter().map(|KnownHead { chain, hash }| format!("{chain}={}", hex::encode(hash))).collect();
+        let answer = if named.is_empty() { answer } else { answer.with("named_not_proved", named) };
         let late: Vec<String> =
             self.begun_late.iter().map(|(chain, index)| format!("{chain} at entry {index}")).collect();
         let answer = if late.is_empty() { answer } else { answer.with("begun_late", late) };
@@ -109,6 +117,14 @@ impl Checked {
         };
         answer.with("reason", reason)
     }
+}
+
+fn named_fault(KnownHead { chain, hash }: &KnownHead) -> Fault {
+    let hash = hex::encode(hash);
+    let reason = format!(
+        "the hash {hash} of the chain of {chain} is named by an archive, not proved: the entries before it are gone"
+    );
+    Fault { entry: None, reason }
 }
 
 /// Checks every chain, and every table of a ledger. Exit status 1 for a fault.
@@ -129,10 +145,13 @@ fn of_file(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
     let file = read(path)?;
     let fault = file.verify()?;
     let mut missing = Vec::new();
+    let mut named = Vec::new();
     if fault.is_none() {
         for head in known {
-            if !contains(&file, head)? {
-                missing.push(head.clone());
+            match find(&file, head)? {
+                Some(Evidence::Entry) => {}
+                Some(Evidence::Archive) => named.push(head.clone()),
+                None => missing.push(head.clone()),
             }
         }
     }
@@ -140,21 +159,37 @@ fn of_file(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
     let archived = chains.iter().filter(|chain| chain.archived > 0);
     let archived = archived.map(|chain| (chain.name.clone(), chain.archived)).collect();
     let heads = chains.into_iter().map(|chain| (chain.name, chain.head)).collect();
-    Ok(Checked { fault, heads, missing, archived, begun_late: BTreeMap::new(), gaps: Vec::new() })
+    Ok(Checked { fault, heads, missing, named, archived, begun_late: BTreeMap::new(), gaps: Vec::new() })
 }
 
-fn contains(file: &LedgerFile, head: &KnownHead) -> anyhow::Result<bool> {
-    let mut is_found = false;
+/// What a hash that was published earlier was found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// An entry has the hash, and so is what it was.
+    Entry,
+    /// An archive says that the last entry it stands for had the hash: the word of whoever wrote it.
+    Archive,
+}
+
+fn find(file: &LedgerFile, head: &KnownHead) -> anyhow::Result<Option<Evidence>> {
+    let mut found = None;
     file.entries(&head.chain, 0, |entry| {
-        is_found |= has_hash(head, entry.index, entry.previous, entry.hash);
-        anyhow::Ok(!is_found)
+        let line = EntryLine::new(&head.chain, entry)?;
+        found = evidence(head, &line).or(found);
+        anyhow::Ok(found != Some(Evidence::Entry))
     })?;
-    Ok(is_found)
+    Ok(found)
 }
 
-/// Returns whether an entry or, of an archive, the one before it, which is not there any more, has the hash.
-fn has_hash(known: &KnownHead, index: u64, previous: [u8; 32], hash: [u8; 32]) -> bool {
-    known.hash == hash || (index > 0 && known.hash == previous)
+fn evidence(known: &KnownHead, line: &EntryLine) -> Option<Evidence> {
+    if known.chain != line.chain {
+        return None;
+    }
+    if known.hash == line.hash {
+        return Some(Evidence::Entry);
+    }
+    let is_named = line.kind == "archived" && known.hash == line.previous;
+    is_named.then_some(Evidence::Archive)
 }
 
 fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Result<Checked> {
@@ -162,6 +197,7 @@ fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Resu
     let lines = BufReader::new(File::open(path).with_context(shown)?);
     let mut check = if is_partial { ChainCheck::of_partial_chains() } else { ChainCheck::default() };
     let mut missing = known.to_vec();
+    let mut named = Vec::new();
     let mut archived = BTreeMap::new();
     let mut fault = None;
     for (number, line) in (1..).zip(lines.lines()) {
@@ -184,8 +220,13 @@ fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Resu
             fault = Some(Fault { entry: at, reason: format!("line {number}: {reason}") });
             break;
         }
-        missing.retain(|head| {
-            head.chain != entry.chain || !has_hash(head, entry.index, entry.previous, entry.hash)
+        missing.retain(|head| match evidence(head, &entry) {
+            None => true,
+            Some(Evidence::Entry) => false,
+            Some(Evidence::Archive) => {
+                named.push(head.clone());
+                false
+            }
         });
         if entry.index > 0 && entry.kind == "archived" {
             archived.insert(entry.chain.clone(), entry.index);
@@ -196,6 +237,7 @@ fn of_export(path: &Path, is_partial: bool, known: &[KnownHead]) -> anyhow::Resu
         fault,
         heads: check.heads().clone(),
         missing,
+        named,
         archived,
         begun_late,
         gaps: check.gaps().to_vec(),

@@ -9,6 +9,9 @@
 //! stored whole, in 16 bytes (`packed`): no hash stands for a state, so a collision cannot hide one. Checkers that
 //! store 64-bit fingerprints of states (`stateright`) would give up this promise.
 
+mod copies;
+mod copy_rules;
+mod copy_state;
 mod faults;
 mod model;
 mod names;
@@ -19,6 +22,9 @@ mod unread;
 
 use std::collections::HashSet;
 
+pub use copies::{CopyExploration, CopyModel};
+pub use copy_rules::{AnchorRule, FreshRule};
+pub use copy_state::{CopyAction, CopyRules};
 pub use model::{Action, Model, Rules, Step};
 pub use packed::Packed;
 pub use rule::BindRule;
