@@ -259,7 +259,7 @@ def claims(figures: dict[str, Any]) -> None:
         workers = [one for one in of["processes"] if one["name"].startswith("worker")]
         assert len(workers) == paper["workers"] == 2, of["processes"]
         for worker in workers:
-            # The peak holds the shared row too. Each is the most of any run, so that this can but be too strict.
+            # The peak holds the row that the job lends too.
             assert worker["peak"] - worker["shared"] <= paper["memory_per_worker"], (kind, worker)
             assert worker["shared"] > 0, (kind, worker)
     free = figures["kinds"]["none"]

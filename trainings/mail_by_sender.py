@@ -8,7 +8,7 @@ group size, mails of a sender, goes over powers of two: the best of them is the 
 the heuristics of `rustle.group_sizes` see the tuning senders alone. ULS also has correlated noise, its senders taking turns.
 A run that was cut off begins anew; those that are over are kept.
 
-Noise is floating-point: `rustle.user_level.plan` makes no other. The learning rate was chosen by --tune, on the mails of senders
+Noise is floating-point, by float=True: measured before `rustle.user_level` had a grid. The learning rate was chosen by --tune, on the mails of senders
 that no run trains on or is judged by. --quick asserts what it claims, on hashed words in place of MiniLM's vectors.
 """
 

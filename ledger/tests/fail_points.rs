@@ -13,7 +13,7 @@ use std::{
 };
 
 use fail::FailScenario;
-use ledger::{AnchorPlace, Ledger, LedgerError};
+use ledger::{AnchorPlace, JobState, Ledger, LedgerError};
 use proto::Nonce;
 
 use parts::{commitment, id, job, rows, two_shards};

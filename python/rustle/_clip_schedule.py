@@ -83,7 +83,7 @@ class ClipNorms:
         if self._begun:
             text = (
                 "the session bound a row or has a position already, and two multiples of one row give a sum away; allowed: a "
-                "schedule before the first row, and before resume. Connect anew, or go on with the norms that the run began with"
+                "schedule before the first row, and before resume, of a session that was connected anew"
             )
             raise errors.make("invalid_argument", text)
         self._norms = values
@@ -180,9 +180,9 @@ def noted(text: str, format: str, norms: np.ndarray) -> str:
         return json.dumps({**json.loads(text), "clip_schedule": {name: float(value) for name, value in figures.items()}}, indent=2)
     numbers = ", ".join(f"{name} {value:g}" for name, value in figures.items())
     said = (
-        f"Contributions are clipped to a norm of each step ({numbers}), as this session states it: "
-        "no ledger records these norms. The guarantees hold if they depend on no record. Sums and noise of a step are scaled together, from the plan's clip norm to that of the step, so that the "
-        "guarantees are those of the plan's clip norm."
+        f"Contributions are clipped to a norm of each step ({numbers}), as this session states it: no ledger records these "
+        "norms. The guarantees hold if they depend on no record. Sums and noise of a step are scaled together, from the plan's "
+        "clip norm to that of the step, so that the guarantees are those of the plan's clip norm."
     )
     if format == "html":
         body, end, rest = text.rpartition("</body>")

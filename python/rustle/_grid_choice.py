@@ -36,7 +36,7 @@ def chosen(
     floats: bool,
     roundings: int | None = None,
 ) -> tuple[float | None, str | None] | None:
-    """Returns κ and rounding of a plan on a grid, None where floating-point rows are asked for.
+    """Returns κ and rounding of a plan on a grid, None where floating-point rows are requested.
 
     ``roundings``: of :func:`rustle.grid.summing_error`, with ``batch_size``.
 

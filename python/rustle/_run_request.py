@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -73,6 +74,11 @@ class RunRequest:
         Raises:
             rustle.errors.PlanError: The folder has the plan of other arguments.
         """
+        text = (
+            "rows of this run are floating-point numbers: its ε does not hold against someone who reads every bit "
+            "(docs/grid.md); plans of rustle.plan are on a grid, where it does"
+        )
+        warnings.warn(text, UserWarning, stacklevel=3)
         path = Path(folder) / "plan.toml"
         if path.exists():
             self._check_same(Plan.load(path), path)
@@ -190,8 +196,9 @@ def begin(
     """Begins a run in a folder, or continues it: makes the plan and the batches, connects, and returns the rounds.
 
     Rows are floating-point numbers: ε is that of real ones, and does not hold against someone who knows candidate sums and reads
-    every bit (docs/grid.md). A plan of :func:`rustle.plan` is on a grid, where it does. ``rounds.session`` is the session. Called again with the same arguments, the run continues in its folder, once a
-    checkpoint or ``session.resume(cursor)`` said where.
+    every bit (docs/grid.md); a warning says so once. A plan of :func:`rustle.plan` is on a grid, where it does. ``rounds.session``
+    is the session. Called again with the same arguments, the run continues in its folder, once a checkpoint or
+    ``session.resume(cursor)`` said where.
 
     Args:
         folder: Keeps plan, batch seed, key and ledger. Never copy it to train twice.

@@ -166,7 +166,7 @@ def summing_error(
 
     Example::
 
-        # 1.2e-4 for clipped sums whose norms are accumulated in float64.
+        # Below 1.3e-4 for clipped sums whose norms are accumulated in float64.
         kappa = rustle.grid.summing_error(records=32, dimension=plan.dimension, norm_dtype="float64")
         plan = rustle.calibrate(plan.on_grid(kappa), epsilon=4, delta=1e-5)
     """

@@ -34,6 +34,7 @@ from ._jax_accumulation import AccumulationState, accumulated
 from ._jax_norm import norm_of
 from ._jax_processes import agree, agree_on_batches, together
 from ._jax_scaling import Scaling, ScalingState
+from ._kappa import KappaCheck
 from ._layout import Layout, Piece, Row, declared, skipped, spans
 from ._ranks import check_kept
 from ._session import Session
@@ -135,6 +136,7 @@ class _Trainer:
             raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
         self.session, self.commitment, self.divide_by = session, commitment, divide_by
         self.records, self._plan = records, session.plan
+        self._kappa = KappaCheck(session)
         if jax.process_count() > 1:
             session.refuse_clip_schedule("several processes")
         session.claim(self)
@@ -227,6 +229,7 @@ class _Trainer:
         if rounds is not None:
             whole = rounds.records(step)
             records = whole if records is None else min(records, whole)
+        self._kappa.check(records)
         norm = norm_of(leaves)
         if not math.isfinite(norm):
             raise errors.make("invalid_argument", _NOT_FINITE)

@@ -7,7 +7,8 @@
     rustle.keras.fit(model, x, y, rounds=rounds, divide_by=64)
 
 Keras optimizers, their schedules and their own gradient clipping come after the noise, and change nothing of what it promises.
-Sums go through the host's memory.
+Sums go through the host's memory. Rows of :func:`rustle.begin` are floating-point numbers: for noise on a grid make the plan
+(docs/grid.md).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import keras
 import numpy as np
 
 from . import errors
+from ._kappa import IN_FLOAT64, KappaCheck
 from ._layout import Layout
 from ._rounds import Rounds
 from .metrics import Metrics
@@ -99,6 +101,7 @@ def _train(
     x, y, clipped = data
     divide_by, epochs = wanted
     session = rounds.session
+    kappa = KappaCheck(session, roundings=IN_FLOAT64)
     calls = keras.callbacks.CallbackList(watched[0], add_history=True, model=model, epochs=epochs or 1)
     model.stop_training, epoch = False, 0
     calls.on_train_begin()
@@ -107,6 +110,7 @@ def _train(
         losses: list[np.ndarray] = []
         for at, ids in enumerate(rounds):
             calls.on_train_batch_begin(at)
+            kappa.check(len(ids))
             clipped.clip_norm = session.clip_norm
             sums, found = clipped(x[ids], y[ids])
             _apply(model, session, placed, sums, divide_by)

@@ -3,7 +3,8 @@
 ::
 
     plan = user_level.plan(
-        iterations=500, epsilon=4, delta=1e-6, sampling_probability=0.01, dimension=100_000, batch_size=64
+        iterations=500, epsilon=4, delta=1e-6, sampling_probability=0.01, dimension=100_000,
+        batch_size=len(records_of_each_user),       # the most of a sampled batch: all of them
     )
     batches = rustle.Batches(schemes.uls(8, schemes.poisson(0.01)), records_of_each_user, 500, seed)
     for round, ids in (training := user_level.Training(session, batches)):
@@ -58,7 +59,7 @@ def plan(
     ``group_size``: G of ELS, records of a user, each sampled with the probability; 1 for ULS, where users are.
     ``summing_error``, ``rounding``, ``float``: as of :func:`rustle.plan`, noise being on a grid unless ``float``. ``batch_size``: the
     most records (ELS) or users (ULS) of a batch, all of them if need be: :class:`Training` adds them in float64, rounds the sum to
-    float32 once, and refuses larger batches.
+    float32 once, and refuses batches of which one is larger: sizes of sampled ones vary, and the number of all always holds.
     The plan by itself knows of no sampling and of one record a round: what it promises is :class:`Training`'s, for
     add-remove one with ``divide_by``.
     """
@@ -126,6 +127,7 @@ class Training:
         if kind == "els" and self.plan.mechanism != "identity":
             text = f"the plan's noise is {self.plan.mechanism}; allowed for els: identity, as its account knows no other"
             raise errors.make("plan", text)
+        self._check_sizes()
         session.claim(self)
         _assumptions.declare(session, batches, self._sampling, public_divisor=divide_by is not None)
 
@@ -178,24 +180,30 @@ class Training:
 
     def noisy_mean(self, round: int, gradients: Gradients, chunk: int = 64) -> np.ndarray:
         """(clipped sum + noise)/:attr:`divisor`: float32 of the session's dimension. Takes the round's noise."""
-        self._check_size(round)
         total = self.clipped_sum(round, gradients, chunk).astype(np.float32)
         self.session.privatize_(total, round, commitment=self.commitment)
         return total / np.float32(self.divisor)
 
-    def _check_size(self, round: int) -> None:
-        """Refuses a batch whose sum the plan's κ does not cover, before noise is taken."""
+    def _check_sizes(self) -> None:
+        """Refuses batches of which one has a sum that the plan's κ does not cover.
+
+        All rounds, since batches follow from their seed: a run that stopped at one would have spent its budget until there.
+        """
         grid = self.plan.grid
         if grid is None or grid["rounding"] == "contributions":
             return
-        size = len(self.batches[round] if self.example_level else np.unique(self.batches.owners(round)))
-        dimension, most = self.session.dimension, grid["summing_error"]
-        if size and _summing_error(size, dimension, roundings=_ROUNDINGS, norm_dtype="float64") > most:
+        sizes = [self._size(round) for round in range(min(self.plan.iterations, len(self.batches)))]
+        most, kappa = max(sizes, default=0), grid["summing_error"]
+        if most and _summing_error(most, self.session.dimension, roundings=_ROUNDINGS, norm_dtype="float64") > kappa:
             text = (
-                f"batch {round} has {size} of them, whose sum in floating point the plan's grid.summing_error {most} does not "
-                "cover; allowed: fewer (a cap of the batches), or a plan with a larger batch_size"
+                f"batch {sizes.index(most)} has {most} {'records' if self.example_level else 'users'}, whose sum in floating "
+                f"point the plan's grid.summing_error {kappa:.4g} does not cover; allowed: a plan with a batch_size of {most} or "
+                "more, or a cap of the batches"
             )
             raise errors.make("batches", text)
+
+    def _size(self, round: int) -> int:
+        return len(self.batches[round] if self.example_level else np.unique(self.batches.owners(round)))
 
     def _parts(self, round: int, records: int, chunk: int) -> Iterator[np.ndarray]:
         """Places of records that are looked at together: some, or all of one user."""

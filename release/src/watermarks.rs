@@ -119,12 +119,14 @@ fn of_archived_job<W>(
     let branch = watermark.branch;
     let released = ledger.released(job)?;
     let mut of_branch = released.iter().filter(|releases| releases.branch == branch);
-    let is_bound = of_branch.any(|releases| releases.released.iter().any(|rows| rows.as_range().contains(&row)));
+    let is_bound =
+        of_branch.any(|releases| releases.released.iter().any(|rows| rows.as_range().contains(&row)));
     if is_bound == watermark.commitment.is_some() {
         return Ok(None);
     }
-    let in_words =
-        |is_bound: bool| format!("row {row} of branch {branch} {}", if is_bound { "bound" } else { "unbound" });
+    let in_words = |is_bound: bool| {
+        format!("row {row} of branch {branch} {}", if is_bound { "bound" } else { "unbound" })
+    };
     Ok(Some(Contradiction { known: in_words(is_bound), seen: in_words(!is_bound) }))
 }
 
@@ -178,7 +180,8 @@ mod tests {
         ledger.archive_destroyed().unwrap();
         let check = |next_row: u64| {
             let commitment = (next_row > 0).then_some(commitment);
-            let mark = Watermark { witness: "worker w", nonce: record.nonce, branch: 0, next_row, commitment };
+            let mark =
+                Watermark { witness: "worker w", nonce: record.nonce, branch: 0, next_row, commitment };
             check_not_stale(&ledger, &record.job, &[mark], UnknownJob::Skip)
         };
         for next_row in [0, 1, 2, 6] {

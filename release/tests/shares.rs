@@ -7,7 +7,7 @@ use accounting::gaussian;
 use data_set::{DELTA, account};
 use ledger::{JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::model::{BudgetedAccount, OpenBranch, PrivacyBudget, SetShare};
+use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, SetShare};
 use proto::{Commitment, JobId, Nonce, RowRange, SweepId, TenantId, pb};
 use release::budget::{
     Sweep, create_job, create_sweep, grant, message_of, open_adopted_branch, open_branch, planned_event,
@@ -169,23 +169,57 @@ fn where_there_are_shares_only_their_tenants_spend() {
     fixture.create("free", "").unwrap();
     fixture.create("early", "search").unwrap();
     fixture.share("ads", Some(of_jobs(2))).unwrap();
-    refused(fixture.create("a", ""), "account.tenant", "missing");
+    refused(fixture.create("a", ""), "account.tenant", "a Python process names none");
     refused(fixture.create("a", "search"), "account.tenant", "a tenant with a share in data set mails: ads");
     fixture.create("a", "ads").unwrap();
     // A job from before the shares continues, and opens no branch that costs more.
     fixture.bind("free", 0, 0..3);
-    assert!(matches!(
-        fixture.rewind("free", 1, 0),
-        Err(LedgerError::Invalid { field: "account.tenant", .. })
-    ));
+    refused(fixture.rewind("free", 1, 0).map(drop), "rewind", "a job from before the first share");
+    fixture.bind("early", 0, 0..3);
+    refused(fixture.rewind("early", 1, 0).map(drop), "rewind", "set a share for tenant search first");
     fixture.bind("free", 0, 3..4);
     let sweep = Sweep { sweep: SweepId::new("s").unwrap(), mean: 2.0, shape: None };
     let run = planned_event(&plan(), &account()).unwrap();
-    refused(create_sweep(&fixture.ledger, &sweep, &account(), &run).map(drop), "account.tenant", "missing");
+    refused(create_sweep(&fixture.ledger, &sweep, &account(), &run).map(drop), "sweep", "in none");
     // A share must hold what its tenant is charged for already.
     refused(fixture.share("search", Some(of_jobs(1) - 0.001)), "share.epsilon", "is charged for");
     fixture.share("search", Some(of_jobs(1) + 0.001)).unwrap();
     beyond(fixture.create("late", "search"), "search");
+}
+
+#[test]
+fn the_last_share_stays_while_anything_is_charged() {
+    let fixture = Fixture::new(9, &[]);
+    fixture.create("free", "").unwrap();
+    fixture.share("ads", Some(of_jobs(2))).unwrap();
+    // The free job is in no share, and only reserved.
+    refused(fixture.share("ads", None), "share", "set another tenant's share first");
+    fixture.share("search", Some(of_jobs(1))).unwrap();
+    fixture.share("ads", None).unwrap();
+    refused(fixture.share("search", None), "share", "1 jobs and 0 sweeps");
+    assert!(matches!(fixture.share("ads", None), Err(LedgerError::NotFound { .. })));
+    refused(fixture.create("a", ""), "account.tenant", "missing");
+    // Once all is given back, the last one may go.
+    fixture.ledger.set_job_state(&id("free"), JobState::Destroyed).unwrap();
+    fixture.share("search", None).unwrap();
+    let sweep = Sweep { sweep: SweepId::new("s").unwrap(), mean: 2.0, shape: None };
+    create_sweep(&fixture.ledger, &sweep, &account(), &planned_event(&plan(), &account()).unwrap()).unwrap();
+    fixture.share("ads", Some(of_jobs(2))).unwrap();
+    refused(fixture.share("ads", None), "share", "0 jobs and 1 sweeps");
+}
+
+#[test]
+fn no_plan_on_a_grid_is_charged_under_add_remove() {
+    let grid = "layout.dimension = 1000\ngrid = { step = -24, rounding = 'nearest', summing_error = 0.0 }\n[participation]";
+    let float = plan().to_toml_string().unwrap();
+    let on_grid = Plan::from_toml_str(&float.replacen("[participation]", grid, 1)).unwrap();
+    assert!(on_grid.on_grid().is_some());
+    let under = |neighbouring| BudgetedAccount { neighbouring, ..account() };
+    let error = planned_event(&on_grid, &under(NeighbouringRelation::AddRemove)).unwrap_err().to_string();
+    assert!(error.contains("account.neighbouring is add-remove"), "{error}");
+    planned_event(&plan(), &under(NeighbouringRelation::AddRemove)).unwrap();
+    planned_event(&on_grid, &under(NeighbouringRelation::ZeroOut)).unwrap();
+    planned_event(&on_grid, &under(NeighbouringRelation::Replace)).unwrap();
 }
 
 #[test]

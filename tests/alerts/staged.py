@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from cluster import Cluster
-from recording import MINUTE, Recording
+from recording import MINUTE, Recording, notation
 from stages import STAGES, healthy
 
 QUIET = "quiet-hour"
@@ -64,7 +64,19 @@ def run(name):
     return title, expected, critical, others
 
 
+def check_notation():
+    """promtool reads samples as they were scraped: NaN, infinities and gaps too."""
+    nan, infinity = float("nan"), float("inf")
+    samples = [None, nan, nan, 1.0, 1.0, infinity, -infinity, 0.25, None, None]
+    assert notation(samples) == "_x1 NaN NaN 1.0x1 Inf -Inf 0.25 stale _x1"
+    recording = Recording()
+    recording.series = {'up{job="coordinator"}': [nan, nan, infinity, -infinity, 1.0]}
+    recording.scrapes = 5
+    assert not recording.alerts()
+
+
 def main(names):
+    check_notation()
     unknown = set(names) - {QUIET, *STAGES}
     if unknown:
         sys.exit(f"no stage {', '.join(sorted(unknown))}: there are {QUIET}, {', '.join(STAGES)}")

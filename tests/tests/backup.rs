@@ -67,6 +67,70 @@ fn the_ledger_is_never_its_own_backup() {
     assert!(fs::read(&ledger).unwrap() == before);
 }
 
+/// A job's whole life, and its archive: what is said of it before and after.
+#[test]
+fn a_destroyed_job_is_compacted_and_its_report_stays() {
+    let mut cluster = start(1);
+    let name = job("gone");
+    cluster.create(&name, &plans()[0], 1024, 1).unwrap();
+    cluster.wait_ready(&name);
+    cluster.fetch(&name, 0..ROWS, 0..1024).unwrap();
+    let shown = |cluster: &TestCluster| {
+        [
+            "rustle job destroy --job gone",
+            "rustle job show --job gone --format json",
+            "rustle report --job gone --format json",
+        ]
+        .map(|command| run(cluster, command))
+    };
+    let before = shown(&cluster);
+    let head = cluster.runtime.block_on(cluster.client.jobs().head(&name)).unwrap();
+    let known = format!("gone={}", hex::encode(&head.hash));
+    cluster.cluster.kill_coordinator().unwrap();
+
+    let place = |name: &str| cluster.dir.path().join(name).to_str().unwrap().to_owned();
+    let [data, export] = ["coordinator", "chains.jsonl"].map(place);
+    assert_eq!(json(&["verify", "--data-dir", &data, "--head", &known]).0, 0);
+    // The two commands of the page.
+    let commands = commands_below("## Room in the ledger");
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    run(&cluster, &commands[0]);
+    let compacted: Value =
+        serde_json::from_str(&run(&cluster, &format!("{} --format json", commands[1]))).unwrap();
+    assert_eq!(compacted["archived"], serde_json::json!(["gone"]), "{compacted}");
+    assert_eq!(compacted["left_as_they_are"], serde_json::json!([]), "{compacted}");
+    assert_eq!(
+        (&compacted["entries_removed"], &compacted["bindings_removed"]),
+        (&head.entries.into(), &ROWS.into()),
+        "{compacted}"
+    );
+
+    let (status, verified) = json(&["verify", "--data-dir", &data]);
+    assert_eq!((status, &verified["verified"]), (0, &true.into()), "{verified}");
+    let published = verified["heads"][0].as_str().unwrap().to_owned();
+    assert_eq!(json(&["verify", "--data-dir", &data, "--head", &published]).0, 0);
+    // The export from before has the entry itself.
+    assert_eq!(json(&["verify", "--from", &export, "--head", &known]).0, 0);
+    let after = place("after.jsonl");
+    assert_eq!(ledger(&["export", "--data-dir", &data, "--out", &after]).0, 0);
+    for place in [vec!["--data-dir", &data], vec!["--from", &after], vec!["--from", &after, "--partial"]] {
+        let (status, named) = json(&[&["verify", "--head", &known], place.as_slice()].concat());
+        assert_eq!((status, &named["named_not_proved"][0]), (1, &known.clone().into()), "{named}");
+        let reason = named["reason"].as_str().unwrap();
+        assert!(
+            reason.contains("named by an archive, not proved: the entries before it are gone"),
+            "{reason}"
+        );
+    }
+    // Of both together every field is compared.
+    let both = place("both.jsonl");
+    fs::write(&both, [&export, &after].map(|path| fs::read_to_string(path).unwrap()).concat()).unwrap();
+    assert_eq!(json(&["verify", "--from", &both, "--head", &known, "--head", &published]).0, 0);
+
+    cluster.cluster.start_coordinator().unwrap();
+    assert_eq!(shown(&cluster), before);
+}
+
 /// Runs `rustle ledger` and returns its exit status and what it printed.
 fn ledger(words: &[&str]) -> (i32, String) {
     let output = Command::new(program()).arg("ledger").args(words).output().unwrap();
@@ -123,6 +187,11 @@ fn tools_read_a_ledger_that_nothing_has_open_and_find_what_differs() {
     assert_eq!((status, &found["entry"]), (1, &Value::from(2)), "{found}");
     let (status, found) = json(&["verify", "--from", &export, "--partial", "--head", &known]);
     assert_eq!((status, &found["begun_late"][0]), (0, &"kept at entry 2".into()), "{found}");
+    // What an entry names as the hash before it is found in no log that lacks the entry before.
+    let lacking: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+    let lacking = format!("kept={}", lacking["hash"].as_str().unwrap());
+    let (status, found) = json(&["verify", "--from", &export, "--partial", "--head", &lacking]);
+    assert!(status == 1 && found["reason"].as_str().unwrap().contains("no entry of the hash"), "{found}");
     // What a log has whose coordinator did not lead all the time.
     let with_gap: String =
         lines.lines().take(1).chain(lines.lines().skip(2)).flat_map(|line| [line, "\n"]).collect();

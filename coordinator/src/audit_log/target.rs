@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use node::telemetry::error::LogExportError;
+use node::telemetry::LogExportError;
 use node::telemetry::log_export::LogExport;
 
 use super::lines::Line;
@@ -79,8 +79,7 @@ impl Target {
 
 fn append_to_file(path: &Path, file: &mut File, lines: &[Line]) -> io::Result<()> {
     let own = file.metadata()?;
-    let is_there =
-        fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+    let is_there = fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
     if !is_there {
         *file = open(path)?;
     }

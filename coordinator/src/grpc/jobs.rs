@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use node::admission::ResponseReservation;
-use node::auth::ClientKey;
+use node::auth::{Access, CallerRole, ClientKey};
 use proto::model::PlacementHint;
 use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};
@@ -25,6 +25,25 @@ impl JobsService {
         let job = named(job).and_then(|job| self.0.take_quota(requester, &job, rate).map(|()| job));
         job.map_err(error_to_status)
     }
+
+    /// Checks that a caller of a tenant changes a job of its own: before the request counts for the job's rates.
+    async fn check_tenant(&self, job: &str) -> Result<(), Status> {
+        let job = named(job.to_owned()).map_err(error_to_status)?;
+        self.0.check_tenant(&job).await.map_err(error_to_status)
+    }
+
+    async fn check_spender(&self, job: &str, is_of_all_jobs: bool) -> Result<(), Status> {
+        let job = named(job.to_owned()).map_err(error_to_status)?;
+        self.0.check_spender(&job, is_of_all_jobs).await.map_err(error_to_status)
+    }
+}
+
+/// Returns whether the caller is a trainer that is limited to no job, and no operator.
+fn is_trainer_of_all_jobs<M>(request: &Request<M>) -> bool {
+    // No job has an empty name, so that what covers it covers all jobs.
+    let covers_all = |access: &Access| access.has_role(CallerRole::Trainer) && access.can_see("");
+    let is_such = |access: &Access| covers_all(access) && !access.has_role(CallerRole::Operator);
+    request.extensions().get::<Access>().is_some_and(is_such)
 }
 
 fn named(job: String) -> Result<JobId> {
@@ -85,6 +104,7 @@ impl Jobs for JobsService {
     ) -> Result<Response<pb::Job>, Status> {
         let requester = requester_of(&request);
         let pb::SetPlacementHintsRequest { job, hints } = authorize(request)?;
+        self.check_tenant(&job).await?;
         let hints: Result<Vec<_>> = hints.into_iter().map(PlacementHint::try_from).collect();
         let job = self.take(&requester, job, Rate::Placements)?;
         answer(hints.and_then(|hints| self.0.set_placement_hints(&job, hints)))
@@ -96,7 +116,9 @@ impl Jobs for JobsService {
     ) -> Result<Response<pb::Checkpoint>, Status> {
         let coordinator = self.0.clone();
         let requester = requester_of(&request);
-        let job = self.take(&requester, authorize(request)?.job, Rate::Checkpoints)?;
+        let job = authorize(request)?.job;
+        self.check_tenant(&job).await?;
+        let job = self.take(&requester, job, Rate::Checkpoints)?;
         // A caller that leaves while another checkpoint is written has requested none.
         let turn = coordinator.turn_to_checkpoint(&job).await.map_err(error_to_status)?;
         run_detached(async move { coordinator.write_in_turn(turn, &job).await }).await
@@ -108,7 +130,9 @@ impl Jobs for JobsService {
     ) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
         let requester = requester_of(&request);
+        let is_of_all_jobs = is_trainer_of_all_jobs(&request);
         let request = authorize(request)?;
+        self.check_spender(&request.job, is_of_all_jobs).await?;
         self.take(&requester, request.job.clone(), Rate::Branches)?;
         run_detached(async move { coordinator.open_branch(request.try_into()?).await }).await
     }
@@ -159,8 +183,10 @@ impl Jobs for JobsService {
     ) -> Result<Response<pb::Resumed>, Status> {
         let coordinator = self.0.clone();
         let requester = requester_of(&request);
+        let is_of_all_jobs = is_trainer_of_all_jobs(&request);
         let pb::ResumeJobRequest { job, cursor, replay } = authorize(request)?;
         // It may open a branch.
+        self.check_spender(&job, is_of_all_jobs).await?;
         let job = self.take(&requester, job, Rate::Branches)?;
         run_detached(async move { coordinator.resume(job, &cursor, replay).await }).await
     }

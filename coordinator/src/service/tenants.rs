@@ -1,5 +1,6 @@
 //! What a caller whose credentials name a tenant may do: it creates jobs in the tenant's shares, and changes no other tenant's.
 
+use ledger::Ledger;
 use node::auth::caller;
 use proto::model::BudgetedAccount;
 use proto::{JobId, Result, ServiceError, TenantId};
@@ -48,5 +49,22 @@ impl Coordinator {
             Some(tenant) if tenant == own => Ok(()),
             _ => Err(ServiceError::PermissionDenied),
         }
+    }
+
+    /// Checks that a trainer of all jobs, `is_of_all_jobs`, names the tenant whose share a rewind of this job would spend, where its
+    /// data set has shares: without a tenant it could spend that of every tenant.
+    pub async fn check_spender(&self, job: &JobId, is_of_all_jobs: bool) -> Result<()> {
+        if own_tenant().is_some() {
+            return self.check_tenant(job).await;
+        }
+        if !is_of_all_jobs {
+            return Ok(());
+        }
+        let name = job.clone();
+        let has_shares = move |ledger: &Ledger| {
+            let Some(charge) = ledger.charge(&name)? else { return Ok(false) };
+            Ok(!ledger.data_set(&charge.data_set)?.record.shares.is_empty())
+        };
+        if self.with_ledger(has_shares).await? { Err(ServiceError::PermissionDenied) } else { Ok(()) }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ledger::{ChainCheck, ChainGap, EntryLine};
@@ -180,7 +181,7 @@ const MOST_BYTES: usize = 4096;
 #[derive(Clone)]
 struct PickyCollector {
     rejected: u64,
-    taken: Arc<std::sync::Mutex<BTreeMap<u64, EntryLine>>>,
+    taken: Arc<Mutex<BTreeMap<u64, EntryLine>>>,
 }
 
 #[tonic::async_trait]

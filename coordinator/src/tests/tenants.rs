@@ -1,15 +1,19 @@
 //! Callers of tenants: what they spend is in their own share, whatever they state and whichever of their tokens they show.
 
 use std::fs;
+use std::sync::Arc;
 
-use node::auth::{Authenticator, CallerName, CallerRole, TokenEntry, Tokens, digest_of};
+use node::auth::{Authenticator, Caller, CallerName, CallerRole, TokenEntry, Tokens, digest_of};
 use proto::model::{
     BudgetedAccount, CreateDataSet, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit, SetShare,
 };
-use proto::{DataSetId, TenantId, pb};
+use proto::pb::jobs_server::Jobs;
+use proto::{DataSetId, TenantId, pb, rpc};
+use tonic::Request;
 use tonic::codegen::http::{Extensions, HeaderMap, HeaderValue, header::AUTHORIZATION};
 
 use super::*;
+use crate::grpc::JobsService;
 
 fn mails() -> DataSetId {
     DataSetId::new("mails").unwrap()
@@ -28,20 +32,22 @@ fn amount(epsilon: f64) -> PrivacyBudget {
     PrivacyBudget::new(epsilon, 1e-6).unwrap()
 }
 
-/// The names that records have of callers who show these tokens: each is a token's text and its tenant.
+/// Callers who show these tokens: each is a token's text, its role, its job and its tenant.
+type TokenOf = (&'static str, CallerRole, Option<&'static str>, Option<&'static str>);
+
 struct Callers {
     folder: TempDir,
     authenticator: Authenticator,
 }
 
 impl Callers {
-    fn new(tokens: &[(&str, Option<&str>)]) -> Self {
+    fn new(tokens: &[TokenOf]) -> Self {
         let folder = TempDir::new().unwrap();
-        let line = |(token, of): &(&str, Option<&str>)| {
+        let line = |(token, role, job, of): &TokenOf| {
             let entry = TokenEntry {
                 sha256: digest_of(token.as_bytes()),
-                role: CallerRole::Operator,
-                name: None,
+                role: *role,
+                name: job.map(str::to_owned),
                 expires: None,
                 ranges: None,
                 tenant: of.map(tenant),
@@ -55,14 +61,27 @@ impl Callers {
     }
 
     fn name(&self, token: &str) -> CallerName {
+        self.caller(token).name(&[CallerRole::Operator])
+    }
+
+    fn caller(&self, token: &str) -> Caller {
         let bearer: HeaderValue = format!("Bearer {token}").parse().unwrap();
         let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer)]);
-        self.authenticator.caller(&Extensions::new(), &headers).unwrap().name(&[CallerRole::Operator])
+        self.authenticator.caller(&Extensions::new(), &headers).unwrap()
+    }
+
+    /// A request as it comes from the guard in front of the service.
+    fn request<M>(&self, token: &str, rpc: &str, message: M) -> Request<M> {
+        let path = format!("/rustle.v1.Jobs/{rpc}");
+        let access = self.authenticator.admit(&self.caller(token), rpc::find(&path)).unwrap();
+        let mut request = Request::new(message);
+        request.extensions_mut().insert(access);
+        request
     }
 }
 
 struct Fixture {
-    coordinator: Coordinator,
+    coordinator: Arc<Coordinator>,
     callers: Callers,
 }
 
@@ -70,13 +89,18 @@ impl Fixture {
     /// A data set whose budget holds four jobs, of which ads may have two and search three.
     async fn new() -> Self {
         let callers = Callers::new(&[
-            ("admin", None),
-            ("ads", Some("ads")),
-            ("ads-again", Some("ads")),
-            ("search", Some("search")),
-            ("shareless", Some("shareless")),
+            ("admin", CallerRole::Operator, None, None),
+            ("ads", CallerRole::Operator, None, Some("ads")),
+            ("ads-again", CallerRole::Operator, None, Some("ads")),
+            ("search", CallerRole::Operator, None, Some("search")),
+            ("shareless", CallerRole::Operator, None, Some("shareless")),
+            ("any-trainer", CallerRole::Trainer, None, None),
+            ("ads-trainer", CallerRole::Trainer, None, Some("ads")),
+            ("search-trainer", CallerRole::Trainer, None, Some("search")),
+            ("job-trainer", CallerRole::Trainer, Some("job"), None),
+            ("ads-job-trainer", CallerRole::Trainer, Some("job"), Some("ads")),
         ]);
-        let coordinator = open(&callers.folder);
+        let coordinator = Arc::new(open(&callers.folder));
         let fixture = Self { coordinator, callers };
         let request = CreateDataSet {
             data_set: mails(),
@@ -170,6 +194,25 @@ async fn a_tenant_changes_no_budget_and_no_job_of_another() {
     denied(fixture.by("ads", coordinator.finish_job(job())).await.map(drop));
     denied(fixture.by("ads", coordinator.destroy_job(job())).await.map(drop));
     denied(fixture.by("ads", coordinator.reshard_job(job(), 2)).await.map(drop));
+    let jobs = JobsService(coordinator.clone());
+    let own = || job().to_string();
+    let hints = pb::SetPlacementHintsRequest { job: own(), hints: Vec::new() };
+    let hinted = async |token, hints| {
+        let request = fixture.callers.request(token, "SetPlacementHints", hints);
+        let call = async { jobs.set_placement_hints(request).await.map(drop).map_err(ServiceError::from) };
+        fixture.by(token, call).await
+    };
+    denied(hinted("ads", hints.clone()).await);
+    denied(hinted("ads-trainer", hints.clone()).await);
+    hinted("search", hints).await.unwrap();
+    let written = async |token| {
+        let message = pb::CheckpointJobRequest { job: own() };
+        let request = fixture.callers.request(token, "CheckpointJob", message);
+        let call = async { jobs.checkpoint_job(request).await.map(drop).map_err(ServiceError::from) };
+        fixture.by(token, call).await
+    };
+    denied(written("ads").await);
+    assert_ne!(written("search").await, Err(ServiceError::PermissionDenied));
     denied(fixture.by("ads", coordinator.grant_budget(mails(), more)).await.map(drop));
     denied(fixture.by("ads", coordinator.set_share(share)).await.map(drop));
     denied(fixture.by("ads", coordinator.create_data_set(create)).await.map(drop));
@@ -180,4 +223,38 @@ async fn a_tenant_changes_no_budget_and_no_job_of_another() {
     let shown = coordinator.data_set(mails()).await.unwrap();
     let search = shown.shares.iter().find(|share| share.tenant == "search").unwrap();
     assert!(search.spent.unwrap().epsilon > of_jobs(1.0) + 0.1, "{search:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trainer_rewinds_the_job_of_its_token_or_of_its_tenant_alone() {
+    let fixture = Fixture::new().await;
+    fixture.create("search", "job", None).await.unwrap();
+    let coordinator = &fixture.coordinator;
+    coordinator.bind_now(bind(0..1, "x")).await.unwrap();
+    let jobs = JobsService(coordinator.clone());
+    let rewind = async |token, expected_branch| {
+        let message =
+            pb::OpenBranchRequest { job: job().to_string(), from_row: 1, expected_branch, parent: None };
+        let request = fixture.callers.request(token, "OpenBranch", message);
+        let call = async { jobs.open_branch(request).await.map(|opened| opened.into_inner().branch) };
+        fixture.by(token, async { call.await.map_err(ServiceError::from) }).await
+    };
+    let cursor = coordinator.job_cursor(job(), Some(1)).await.unwrap().cursor;
+    let resume = async |token| {
+        let message = pb::ResumeJobRequest { job: job().to_string(), cursor: cursor.clone(), replay: false };
+        let request = fixture.callers.request(token, "ResumeJob", message);
+        let call = async { jobs.resume_job(request).await.map(drop).map_err(ServiceError::from) };
+        fixture.by(token, call).await
+    };
+    for token in ["any-trainer", "ads-trainer", "ads-job-trainer"] {
+        assert_eq!(rewind(token, 0).await, Err(ServiceError::PermissionDenied), "{token}");
+    }
+    // A resume may open a branch, and is refused even where it would open none.
+    assert_eq!(resume("any-trainer").await, Err(ServiceError::PermissionDenied));
+    for token in ["job-trainer", "search-trainer"] {
+        resume(token).await.unwrap();
+    }
+    assert_eq!(rewind("job-trainer", 0).await, Ok(1));
+    assert_eq!(rewind("search-trainer", 1).await, Ok(2));
+    assert_eq!(rewind("admin", 2).await, Ok(3), "an operator without a tenant spends what it likes");
 }

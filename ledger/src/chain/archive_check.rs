@@ -47,11 +47,11 @@ impl SeenEntries {
     pub fn check(self, archive: &JobArchive) -> Result<(), &'static str> {
         let seen = self.bound.into_iter().filter(|(_, bound)| !bound.is_empty());
         let seen = seen.map(|(branch, bound)| (branch, bound.end()));
-        let archived = archive.bound.iter().map(|ArchivedBindings { branch, released, root, .. }| {
-            (*branch, (released.clone(), *root))
-        });
-        let is_same =
-            self.first == archive.first && self.openings == archive.openings && seen.eq(archived);
+        let archived = archive
+            .bound
+            .iter()
+            .map(|ArchivedBindings { branch, released, root, .. }| (*branch, (released.clone(), *root)));
+        let is_same = self.first == archive.first && self.openings == archive.openings && seen.eq(archived);
         if is_same { Ok(()) } else { Err("an archive that says something else than the entries before") }
     }
 }

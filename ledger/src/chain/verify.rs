@@ -20,8 +20,8 @@ use crate::{
 };
 
 use super::{
-    archive_check::SeenEntries, bound_text, data_set_event::ReplayedDataSet, data_sets, entries, event::Event,
-    replay::ReplayedJob, stamp,
+    archive_check::SeenEntries, bound_text, data_set_event::ReplayedDataSet, data_sets, entries,
+    event::Event, replay::ReplayedJob, stamp,
 };
 
 /// Checks that the file has this build's format.
@@ -97,9 +97,8 @@ impl Replayed {
                     Some(bound) => bound,
                     None => tables::decode(&stamp::event_of(fields))?,
                 };
-                self.see(chain, head, entry, &event).and_then(|()| {
-                    self.jobs.entry(chain.to_owned()).or_default().apply(chain, head, event)
-                })
+                self.see(chain, head, entry, &event)
+                    .and_then(|()| self.jobs.entry(chain.to_owned()).or_default().apply(chain, head, event))
             }
         };
         applied.map_err(|what| Fail::Record(what.to_owned()))

@@ -84,7 +84,10 @@ fn an_archive_that_disagrees_with_the_tables_or_with_itself_is_refused() {
         (r#""event":"archived""#, r#""event":"adopted""#),
         (r#""entries":5"#, r#""entries":4"#),
         // Openings, which the entries that are gone had.
-        (r#""began":{"event":"branch_opened","branch":1}"#, r#""began":{"event":"branch_opened","branch":2}"#),
+        (
+            r#""began":{"event":"branch_opened","branch":1}"#,
+            r#""began":{"event":"branch_opened","branch":2}"#,
+        ),
         (r#""began":{"event":"branch_opened","branch":1}"#, r#""began":{"event":"created"}"#),
         (r#""openings":[{"entry":3,"#, r#""openings":[{"entry":5,"#),
         (r#""by":"local","at_ms":7,"began""#, r#""by":" local","at_ms":7,"began""#),

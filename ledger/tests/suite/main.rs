@@ -11,6 +11,7 @@ mod binding;
 mod branches;
 mod chain;
 mod checkpoint_list;
+mod compacting;
 mod copies;
 mod cursor;
 mod damage;

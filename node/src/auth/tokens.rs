@@ -69,7 +69,7 @@ pub struct TokenEntry {
     /// Coordinates [a, b) that a trainer may fetch; left out for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranges: Option<Vec<(u64, u64)>>,
-    /// The tenant that an operator acts for; left out for none.
+    /// The tenant that an operator or a trainer acts for; left out for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
 }
@@ -188,8 +188,8 @@ fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
     if ranges.is_some() && entry.role != CallerRole::Trainer {
         return Err(format!("role {} has ranges; allowed: for a trainer alone", entry.role.name()));
     }
-    if entry.tenant.is_some() && entry.role != CallerRole::Operator {
-        return Err(format!("role {} has a tenant; allowed: for an operator alone", entry.role.name()));
+    if entry.tenant.is_some() && !matches!(entry.role, CallerRole::Operator | CallerRole::Trainer) {
+        return Err(format!("role {} has a tenant; allowed: for operators and trainers", entry.role.name()));
     }
     if ranges.iter().flatten().any(Range::is_empty) {
         return Err("a range is empty; allowed: [a, b] with a < b".into());
@@ -220,11 +220,14 @@ mod tests {
         let lines = [
             line("good", "\"role\":\"trainer\",\"name\":\"j\",\"ranges\":[[0,512]]"),
             line("over", "\"role\":\"operator\",\"expires\":1000"),
+            line("ads", "\"role\":\"trainer\",\"tenant\":\"ads\""),
         ];
         fs::write(&path, lines.concat()).unwrap();
         let tokens = Tokens::load(&path).unwrap();
         let (_, grant) = tokens.find(b"Bearer good").unwrap();
         assert!(grant.is_for("j") && !grant.is_for("k"));
+        let (_, of_tenant) = tokens.find(b"Bearer ads").unwrap();
+        assert_eq!((grant.tenant, of_tenant.tenant), (None, TenantId::new("ads").ok()));
         assert_eq!(grant.ranges, Some(vec![std::ops::Range { start: 0, end: 512 }]));
         for bad in ["Bearer over", "Bearer goo", "Bearer ", "Basic good", "good", "", "bearer  other"] {
             assert!(tokens.find(bad.as_bytes()).is_none(), "{bad}");

@@ -32,7 +32,9 @@ pub enum TelemetryError {
         reason: String,
     },
     /// Records would leave this machine in plain text.
-    #[error("the collector is {url:?}; allowed: http://127.0.0.1:port or another loopback address, since the connection has no TLS; a collector on this machine can pass records on")]
+    #[error(
+        "the collector is {url:?}; allowed: http://127.0.0.1:port or another loopback address, since the connection has no TLS; a collector on this machine can pass records on"
+    )]
     CollectorBeyondHost {
         /// The URL that was given.
         url: String,

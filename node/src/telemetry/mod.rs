@@ -19,6 +19,6 @@ mod subscriber;
 #[cfg(test)]
 mod rpc_layers_test;
 
-pub use error::TelemetryError;
+pub use error::{LogExportError, TelemetryError};
 pub use subscriber::{Format, Telemetry, TelemetryArgs, TelemetryConfig, init};
 pub use trace_context::SPANS;

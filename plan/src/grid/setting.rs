@@ -91,6 +91,7 @@ pub(crate) fn missing_summing_error() -> PlanError {
     PlanError::missing(
         "grid.summing_error",
         "0 to 1, what the job's clipping and summing in floating point add to a contribution's norm, relative to \
-         clip_norm; about 1.2e-4 for f32 sums of 32 records, whose integers are then added",
+         clip_norm; 1.3e-4 is enough for f32 sums of 32 records whose norms are accumulated in f64, and whose \
+         integers are then added",
     )
 }

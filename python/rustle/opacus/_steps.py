@@ -69,7 +69,7 @@ class StepCheck:
                     text = (
                         f"{name} of the {type(owner).__name__} is {value} now; allowed: {planned}, the plan's, in every step. "
                         "A schedule is part of the run: session.schedule_clip_norms(…) for clip norms, "
-                        "rustle.scale_noise(plan, …) for noise"
+                        "rustle.scale_noise(plan, …) for noise, both of plans with float=True"
                     )
                     raise errors.make("invalid_argument", text)
 

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from .. import errors
 from .._commitment import Commitment
+from .._kappa import KappaCheck
 from .._layout import Layout, Row, declared, share, skipped, spans
 from .._ranks import Drawn, check_drawn, check_kept, drawn_by
 from .._session import Session
@@ -45,6 +46,7 @@ class Noise:
         self._named = [(_tensors.plain_name(name), p) for name, p in pairs]
         self.parameters = {name: p for name, p in self._named if p.requires_grad}
         self.session, self.commitment = session, commitment
+        self._kappa = KappaCheck(session)
         #: The most contributions of a sum, where no rounds say how many.
         self.records: float | None = None
         #: The norm of the last step's values, and the most contributions in them.
@@ -170,6 +172,9 @@ class Noise:
             # A step that was half delivered comes again.
             whole = rounds.records(step)
             records = whole if records is None else min(records, whole)
+        # With ``reduce`` each rank rounds its own sum, and integers are added up.
+        here = rounds.records_here(step) if rounds is not None and self.reduce else records
+        self._kappa.check(here if records is None else min(here, records))
         if self.session.is_on_grid:
             _tensors.check_float32(sums)
             _tensors.check_range(sums, divide_by, 2.0 ** self.session.plan.grid["step"])

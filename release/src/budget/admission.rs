@@ -4,9 +4,9 @@ use accounting::Event;
 use accounting::calibration::{Target, noise_multiplier};
 use ledger::{ChargedJob, Created, DataSetRecord, DataSetState, Head, Ledger, LedgerError, Reservation};
 use proto::model::{BudgetedAccount, PrivacyBudget};
-use proto::{BudgetShortfall, DataSetId, JobId, TenantId};
+use proto::{BudgetShortfall, DataSetId, JobId};
 
-use super::bound::Bound;
+use super::bound::{Bound, ChargeKind};
 use super::decision::decide;
 use super::events::{self, invalid};
 use super::odometer::is_spent;
@@ -50,7 +50,7 @@ pub fn admit(
     check_same_neighbours(&state.record, account)?;
     let expected = match ledger.job(job)? {
         Some(_) => None,
-        None => Some(admitted(&state, event, account.tenant.as_ref())?),
+        None => Some(admitted(&state, event, ChargeKind::Job(account.tenant.as_ref()))?),
     };
     let BudgetedAccount { data_set, tenant, .. } = account.clone();
     Ok(Admission(Reservation { data_set, event: text, expected, sweep: None, tenant }))
@@ -84,8 +84,8 @@ pub fn check_same_neighbours(record: &DataSetRecord, account: &BudgetedAccount) 
 }
 
 /// Returns the end of the chain on which the event was found to fit, in the tenant's share and in the whole.
-pub fn admitted(state: &DataSetState, event: &Event, tenant: Option<&TenantId>) -> Result<Head, LedgerError> {
-    let bounds = Bound::of_charge(&state.record, tenant)?;
+pub fn admitted(state: &DataSetState, event: &Event, kind: ChargeKind<'_>) -> Result<Head, LedgerError> {
+    let bounds = Bound::of_charge(&state.record, kind)?;
     let all = |_: &ChargedJob| true;
     bounds
         .iter()

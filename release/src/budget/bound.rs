@@ -7,6 +7,17 @@ use proto::model::PrivacyBudget;
 
 use super::events::{self, invalid};
 
+/// What is to be charged, as its refusal says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargeKind<'a> {
+    /// The plan of a new job in the share of this tenant, or in none.
+    Job(Option<&'a TenantId>),
+    /// What a rewind leaves behind, of a job in the share of this tenant, or in none.
+    Rewind(Option<&'a TenantId>),
+    /// A selection, which is in no share.
+    Sweep,
+}
+
 /// A bound on the composition of some of a data set's charges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
@@ -16,27 +27,64 @@ pub struct Bound {
     pub budget: PrivacyBudget,
 }
 
+impl<'a> ChargeKind<'a> {
+    fn tenant(self) -> Option<&'a TenantId> {
+        match self {
+            Self::Job(tenant) | Self::Rewind(tenant) => tenant,
+            Self::Sweep => None,
+        }
+    }
+
+    /// Returns the refusal of a charge in no share, where there are shares.
+    fn without_share(self, record: &DataSetRecord) -> LedgerError {
+        let names: Vec<&str> = record.shares.keys().map(TenantId::as_str).collect();
+        let shares = format!("a share in data set {}: {}", record.data_set, names.join(", "));
+        match self {
+            Self::Job(None) => {
+                let allowed = format!(
+                    "a tenant with {shares}; an engine in a Python process names none, and can't spend where there are shares"
+                );
+                invalid("account.tenant", "missing", allowed)
+            }
+            Self::Job(Some(tenant)) => invalid("account.tenant", tenant, format!("a tenant with {shares}")),
+            Self::Rewind(None) => {
+                let allowed = format!(
+                    "one that costs nothing, or of a job whose tenant has {shares}; a job from before the first share stays in none"
+                );
+                invalid("rewind", "of a job in no share", allowed)
+            }
+            Self::Rewind(Some(tenant)) => {
+                let allowed = format!(
+                    "one that costs nothing, or of a job whose tenant has {shares}; set a share for tenant {tenant} first"
+                );
+                invalid("rewind", format!("of a job of tenant {tenant}, which has no share"), allowed)
+            }
+            Self::Sweep => {
+                let allowed =
+                    format!("in a data set without shares, as sweeps are in none; there is {shares}");
+                invalid("sweep", "not allowed", allowed)
+            }
+        }
+    }
+}
+
 impl Bound {
     /// Returns the bound on all charges.
     pub fn whole(record: &DataSetRecord) -> Self {
         Self { tenant: None, budget: record.budget }
     }
 
-    /// Returns the bounds on a charge in this tenant's share: that on the share, where the data set has shares, and that on
-    /// the whole.
+    /// Returns the bounds on a charge: that on its tenant's share, where the data set has shares, and that on the whole.
     ///
     /// # Errors
-    /// [`LedgerError::Invalid`] where only tenants with a share may spend, and this is none.
-    pub fn of_charge(record: &DataSetRecord, tenant: Option<&TenantId>) -> Result<Vec<Self>, LedgerError> {
+    /// [`LedgerError::Invalid`] where only tenants with a share may spend, and the charge is in none.
+    pub fn of_charge(record: &DataSetRecord, kind: ChargeKind<'_>) -> Result<Vec<Self>, LedgerError> {
         if record.shares.is_empty() {
             return Ok(vec![Self::whole(record)]);
         }
-        let Some((tenant, share)) = tenant.and_then(|tenant| record.shares.get_key_value(tenant)) else {
-            let value = tenant.map_or_else(|| "missing".to_owned(), ToString::to_string);
-            let names: Vec<&str> = record.shares.keys().map(TenantId::as_str).collect();
-            let allowed =
-                format!("a tenant with a share in data set {}: {}", record.data_set, names.join(", "));
-            return Err(invalid("account.tenant", value, allowed));
+        let Some((tenant, share)) = kind.tenant().and_then(|tenant| record.shares.get_key_value(tenant))
+        else {
+            return Err(kind.without_share(record));
         };
         Ok(vec![Self { tenant: Some(tenant.clone()), budget: *share }, Self::whole(record)])
     }

@@ -10,11 +10,16 @@ use proto::{JobId, Result, ServiceError};
 ///
 /// # Errors
 /// [`ServiceError::InvalidArgument`] for a plan without noise, for batches without an event, and where no account is known
-/// under the relation.
+/// under the relation, as none is for a plan on a grid under add-remove.
 pub fn planned_event(plan: &Plan, account: &BudgetedAccount) -> Result<Event> {
     if plan.accounted_noise_multiplier() <= 0.0 {
         let allowed = "above 0: without noise no budget holds a job";
         return Err(ServiceError::invalid("noise_multiplier", plan.noise_multiplier(), allowed));
+    }
+    if account.neighbouring == NeighbouringRelation::AddRemove && plan.on_grid().is_some() {
+        let allowed = "zero-out, replace for a plan on a grid, as a batch of one record fewer may change the bits of other gradients, \
+                       which no summing error covers (docs/grid.md)";
+        return Err(ServiceError::invalid("account.neighbouring", account.neighbouring, allowed));
     }
     let sampling = match account.sampling.as_str() {
         "" => Sampling::AnyOrder,

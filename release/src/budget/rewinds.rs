@@ -10,7 +10,7 @@ use proto::model::OpenBranch;
 use proto::{Nonce, RowRange};
 
 use super::admission::check_fits;
-use super::bound::Bound;
+use super::bound::{Bound, ChargeKind};
 use super::decision::decide;
 use super::events::{self, invalid};
 
@@ -91,7 +91,7 @@ fn recharge(ledger: &Ledger, request: &OpenBranch, cause: Cause) -> Result<Optio
     let event = events::to_text(&asked)?;
     if event != charge.event && cause == Cause::Rewind {
         let others = |charged: &ChargedJob| charged.job != *job;
-        for bound in Bound::of_charge(&state.record, charge.tenant.as_ref())? {
+        for bound in Bound::of_charge(&state.record, ChargeKind::Rewind(charge.tenant.as_ref()))? {
             check_fits(&state, &bound, others, &asked, || None)?;
         }
     }

@@ -14,7 +14,8 @@ use super::rounding::{ROUNDING, rounded_up};
 ///
 /// # Errors
 /// [`LedgerError::Invalid`] for a share above the whole, for one below what the tenant is charged for, and where a share is to
-/// be taken away from a tenant that is charged for something; [`LedgerError::NotFound`] for an unknown data set, and for a
+/// be taken away from a tenant that is charged for something, or is the last of a data set that is charged for anything;
+/// [`LedgerError::NotFound`] for an unknown data set, and for a
 /// share that is to be taken away and not there.
 pub fn set_share(ledger: &Ledger, request: &SetShare) -> Result<(), LedgerError> {
     let SetShare { data_set, tenant, share } = request;
@@ -22,7 +23,10 @@ pub fn set_share(ledger: &Ledger, request: &SetShare) -> Result<(), LedgerError>
         let state = ledger.data_set(data_set)?;
         match share {
             Some(share) => check_share(&state, tenant, *share)?,
-            None => check_uncharged(&state, tenant)?,
+            None => {
+                check_uncharged(&state, tenant)?;
+                check_not_last(&state, tenant)?;
+            }
         }
         ledger.set_share(data_set, tenant, *share, state.head)
     })
@@ -59,6 +63,22 @@ fn check_uncharged(state: &DataSetState, tenant: &TenantId) -> Result<(), Ledger
             format!("a share that holds what the {jobs} jobs of tenant {tenant} are charged for"),
         )),
     }
+}
+
+/// A data set without shares is open to all callers, who would spend beside what is charged to it.
+fn check_not_last(state: &DataSetState, tenant: &TenantId) -> Result<(), LedgerError> {
+    let DataSetRecord { data_set, shares, .. } = &state.record;
+    let jobs = state.charges.iter().filter(|charged| costs(charged)).count();
+    let sweeps = state.sweeps.len();
+    let is_last = shares.len() == 1 && shares.contains_key(tenant);
+    if !is_last || jobs + sweeps == 0 {
+        return Ok(());
+    }
+    let allowed = format!(
+        "a share, the last of data set {data_set}, for which {jobs} jobs and {sweeps} sweeps are charged: without it all callers may \
+         spend; lower it, or set another tenant's share first"
+    );
+    Err(invalid("share", "none", allowed))
 }
 
 /// Checks that no share is above a budget that is to take the place of the last.

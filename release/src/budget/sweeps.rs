@@ -7,6 +7,7 @@ use proto::SweepId;
 use proto::model::BudgetedAccount;
 
 use super::admission::{admitted, check_same_neighbours};
+use super::bound::ChargeKind;
 use super::decision::decide;
 use super::events::{self, invalid};
 use crate::job::JobDefinition;
@@ -60,7 +61,7 @@ pub fn create_sweep(
         let state = ledger.data_set(&account.data_set)?;
         check_same_neighbours(&state.record, account)?;
         let exists = state.sweeps.iter().any(|other| other.sweep == *name);
-        let expected = if exists { state.head } else { admitted(&state, &charge, None)? };
+        let expected = if exists { state.head } else { admitted(&state, &charge, ChargeKind::Sweep)? };
         ledger.create_sweep(&record, expected)
     })
 }

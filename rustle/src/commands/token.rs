@@ -42,7 +42,8 @@ pub struct NewArgs {
     /// Worker for which the token is valid; with --role worker only [default: all]
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
-    /// Tenant that an operator acts for: its jobs are charged to the tenant's share of a data set's budget [default: none]
+    /// Tenant that an operator or a trainer acts for: jobs that it creates are charged to the tenant's share of a data set's budget,
+    /// and it rewinds no job of others [default: none]
     #[arg(long, value_name = "TENANT")]
     tenant: Option<TenantId>,
     /// Coordinates that a trainer may fetch through the coordinator [default: all]
@@ -100,8 +101,8 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
             "--range is given; allowed: with --role trainer",
         ),
         (
-            args.tenant.is_some() && args.role != TokenRole::Operator,
-            "--tenant is given; allowed: with --role operator",
+            args.tenant.is_some() && !matches!(args.role, TokenRole::Operator | TokenRole::Trainer),
+            "--tenant is given; allowed: with --role operator or trainer",
         ),
         (
             args.life.is_some_and(|life| life.is_zero()),

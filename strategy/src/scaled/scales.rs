@@ -69,7 +69,11 @@ impl ColumnScales {
         let numbers = u128::from(later) * u128::from(n) - triangle * u128::from(self.rounds);
         if numbers > u128::from(MAX_SERIES) {
             let allowed = format!("up to {MAX_SERIES}, by fewer column_scales or iterations");
-            return Err(invalid("iterations after each of the column_scales begins, in all,", numbers, allowed));
+            return Err(invalid(
+                "iterations after each of the column_scales begins, in all,",
+                numbers,
+                allowed,
+            ));
         }
         Ok(())
     }

@@ -99,8 +99,11 @@ impl Checked {
             .with("chains", self.heads.len())
             .with("entries", self.heads.values().map(|head| head.entries).sum::<u64>())
             .with("heads", self.heads.iter().map(head).collect::<Vec<_>>());
-        let named: Vec<String> =
-            self.named.iter().map(|KnownHead { chain, hash }| format!("{chain}={}", hex::encode(hash))).collect();
+        let named: Vec<String> = self
+            .named
+            .iter()
+            .map(|KnownHead { chain, hash }| format!("{chain}={}", hex::encode(hash)))
+            .collect();
         let answer = if named.is_empty() { answer } else { answer.with("named_not_proved", named) };
         let late: Vec<String> =
             self.begun_late.iter().map(|(chain, index)| format!("{chain} at entry {index}")).collect();

@@ -45,7 +45,8 @@ pub struct GridArgs {
     #[arg(long, value_name = "ROUNDING", value_parser = rounding_parser())]
     rounding: Option<Rounding>,
     /// What the job's clipping and summing in floating point add to a contribution's norm, relative to the clip norm, such as
-    /// 1.2e-4 for float32 sums of 32 records; you vouch for it [default: computed from --batch-size]
+    /// 1.3e-4 for float32 sums of 32 records whose norms are accumulated in float64; you vouch for it [default: computed
+    /// from --batch-size]
     #[arg(long, value_name = "K", allow_negative_numbers = true)]
     summing_error: Option<f64>,
     /// Maximum number of clipped gradients that are added in float32 before their sum is rounded to the grid: of a batch, or of a
