@@ -114,7 +114,7 @@ pub enum LedgerError {
     /// Jobs were archived, for good, and what was to follow failed.
     #[error(
         "of ledger {} these jobs are archived, and their entries and bindings are gone for good: {jobs}. What was to follow \
-         failed: {error}. `rustle ledger compact` goes on from there",
+         failed: {error}. `rustle ledger compact` continues from there",
         path.display()
     )]
     ArchivedInPart { path: PathBuf, jobs: String, error: Box<LedgerError> },

@@ -212,7 +212,7 @@ impl LogsService for PickyCollector {
 async fn a_collector_gets_all_but_what_it_refuses() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder, None).unwrap();
-    // Nobody listens at the address until all entries wait.
+    // No collector listens at the address until all entries wait.
     let address: SocketAddr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let log = AuditLog::to_collector(&format!("http://{address}")).unwrap();
     AuditLog::follow(std::slice::from_ref(&log), coordinator.ledger());

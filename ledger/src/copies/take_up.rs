@@ -229,7 +229,7 @@ impl Ledger {
     }
 }
 
-/// Counts the entries of all chains, without archives: whoever archives the jobs of an older copy makes it no newer.
+/// Counts the entries of all chains, without archives: to archive the jobs of an older copy makes it no newer.
 pub fn height(transaction: &ReadTransaction) -> Result<u64, Fail> {
     let entries = transaction.open_table(ENTRIES)?;
     let mut height = 0;

@@ -170,7 +170,7 @@ fn of_file(path: &Path, known: &[KnownHead]) -> anyhow::Result<Checked> {
 enum Evidence {
     /// An entry has the hash, and so is what it was.
     Entry,
-    /// An archive says that the last entry it stands for had the hash: the word of whoever wrote it.
+    /// An archive says that the last entry it stands for had the hash: the word of its writer.
     Archive,
 }
 
