@@ -36,4 +36,5 @@ if ! cat "${lists[@]}" "${data[@]}" | cmp -s - "$environment/lists"; then
 fi
 "$environment/bin/pip" uninstall --quiet --yes --disable-pip-version-check rustle-noise 2>/dev/null
 "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps "$folder"/wheels/*.whl
-"$environment/bin/python" trainings/mail.py --fetch
+# From another registry than the rest: without it the test of that training is skipped, and says so.
+"$environment/bin/python" trainings/mail.py --fetch || echo "SKIPPED: trainings/mail.py --fetch failed, so the training on mails is not tested" >&2
