@@ -83,7 +83,7 @@ impl AuditLog {
     pub fn to_collector(url: &str) -> anyhow::Result<Self> {
         let export =
             LogExport::start(url, "rustle-coordinator").with_context(|| format!("audit_otlp {url}"))?;
-        Self::begin(url.to_owned(), Target::Collector(export))
+        Self::begin(url.to_owned(), Target::Collector(Box::new(export)))
     }
 
     fn begin(shown: String, target: Target) -> anyhow::Result<Self> {

@@ -132,7 +132,8 @@ mod tests {
         for mechanism in [Mechanism::Identity, Mechanism::BandSqrt { bands: 4 }, blt] {
             let float = float(mechanism, 3.0);
             let found = on_grid(&float, None, Some(0.01)).unwrap();
-            let (before, after) = (moved(&float).unwrap(), moved(&found).unwrap());
+            let before = moved(&float).unwrap();
+            let after = moved(&found).unwrap();
             assert!(after[0] <= before[0] && after[1] <= before[1], "{before:?} {after:?}");
             let dearer = found.noise_multiplier() / float.noise_multiplier();
             assert!((1.01..1.012).contains(&dearer), "{dearer}");

@@ -51,7 +51,7 @@ impl fmt::Display for AppendError {
 pub enum Target {
     Stdout,
     File { path: PathBuf, file: File },
-    Collector(LogExport),
+    Collector(Box<LogExport>),
 }
 
 impl Target {

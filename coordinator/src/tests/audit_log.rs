@@ -216,7 +216,8 @@ async fn a_collector_gets_all_but_what_it_refuses() {
     let address: SocketAddr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let log = AuditLog::to_collector(&format!("http://{address}")).unwrap();
     AuditLog::follow(std::slice::from_ref(&log), coordinator.ledger());
-    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let plan_toml = PLAN.replace("iterations = 8", "iterations = 80");
+    coordinator.create_job(CreateJob { plan_toml, ..create(4096, 1) }).await.unwrap();
     wait_until("the collector is missed", || log.fault().is_some());
     for row in 0..8 {
         coordinator.bind_now(bind(row..row + 1, "x")).await.unwrap();
