@@ -152,8 +152,8 @@ fn a_coordinator_leaves_the_ledger_of_a_newer_release_alone() {
     Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
     let db = Database::open(&path).unwrap();
     let transaction = db.begin_write().unwrap();
-    // This release's is 6.
-    let format = 7;
+    // This release's is 7.
+    let format = 8;
     transaction.open_table(META).unwrap().insert("format", format).unwrap();
     transaction.commit().unwrap();
     drop(db);
