@@ -21,7 +21,6 @@ import rustle
 
 DELTA = 1e-5
 BATCHES, EPOCHS = 10, 6
-BATCH_SIZE = 150
 SPACE = {"rate": [0.003, 0.01, 0.03, 0.1, 0.3], "clip_norm": [0.5, 1.0, 2.0]}
 
 
@@ -90,8 +89,8 @@ def main(arguments):
         mechanism="band-mf",
         size=BATCHES,
         dimension=650,
-        # Noise on a grid: ε holds bit for bit. The digits of a batch are added in float32.
-        batch_size=BATCH_SIZE,
+        # Floating-point noise: a selection among runs on a grid has no account yet.
+        float=True,
     )
     digits = rustle.DataSet(
         f"inproc://{arguments.folder}", "digits", unit="example", epsilon=arguments.budget, delta=DELTA
