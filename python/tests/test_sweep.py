@@ -12,6 +12,7 @@ from conftest import DIMENSION, STEPS
 from test_examples import ran
 
 import rustle
+import rustle.metrics
 from rustle import errors
 from rustle.sampling import CyclicPoisson
 
