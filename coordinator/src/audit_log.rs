@@ -167,7 +167,7 @@ impl Queue {
                     }
                     Err(error) if error.is_refusal() && piece.len() > 1 => pieces.halve(),
                     Err(error) if error.is_final() => {
-                        refused(shown, piece, &error);
+                        log_missing(shown, piece, &error);
                         self.settle(piece.len(), piece.len());
                         pieces.advance();
                     }
@@ -227,7 +227,7 @@ impl Queue {
     }
 }
 
-fn refused(shown: &str, lines: &[Line], error: &AppendError) {
+fn log_missing(shown: &str, lines: &[Line], error: &AppendError) {
     for Line { chain, index, .. } in lines {
         error!(target = shown, chain, index, %error, "the audit log lacks an entry for good; the ledger has it");
     }

@@ -42,7 +42,7 @@ pub struct Archives {
 }
 
 impl Archives {
-    /// Returns the error of what was to follow, with the jobs that are archived whatever it is.
+    /// Returns the error of a later step, with the jobs that are archived all the same.
     pub(crate) fn failed(&self, path: &Path, error: LedgerError) -> LedgerError {
         if self.archived.is_empty() {
             return error;
