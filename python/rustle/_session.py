@@ -40,6 +40,7 @@ class Session(RoundChecks, ClipNorms):
         RoundChecks.__init__(self)
         ClipNorms.__init__(self)
         self._native = native
+        self._found = native.next_step
         self._owner: object | None = None
         self._on_grid = _native.is_on_grid(native)
         self._refused: dict[str, str] = {"add-remove": ADD_REMOVE} if self._on_grid else {}
@@ -406,6 +407,11 @@ class Session(RoundChecks, ClipNorms):
         """Whether rows are integers on the plan's grid."""
         return self._on_grid
 
+    @property
+    def is_unplaced(self) -> bool:
+        """Whether rows were released before this session, which neither resumed nor restarted."""
+        return not self._placed and self._native.next_step == self._found > 0
+
     def row(self, coordinates: int) -> np.ndarray:
         """Memory for a row's noise of so many coordinates: int32 where the plan is on a grid, else float32."""
         return np.empty(coordinates, np.int32 if self._on_grid else np.float32)
@@ -470,7 +476,7 @@ class Session(RoundChecks, ClipNorms):
     def join(self, position: tuple[int, int, bytes]) -> None:
         """Continues at the position that rank 0 returned from :meth:`share`."""
         self.refuse_clip_schedule("several ranks")
-        self._begun = True
+        self._begun = self._placed = True
         self._native.join(*position)
 
     def _start(self, range: Any, length: int) -> int:

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from frameworks import Accelerated, Keras, Lightning, Transformers
 from misuse import OTHER_SEED, SEED, STEPS, EngineTraining, Training, batches, planned
 
 import rustle
@@ -32,6 +33,12 @@ class Loop:
     def train(self, steps=STEPS):
         for _, ids in zip(range(steps), self.rounds):
             self.step(ids)
+            self.last = ids
+
+    def beyond(self):
+        assert list(self.rounds) == []
+        with pytest.raises(errors.StepError):
+            self.step(self.last)
 
 
 class Torch(Loop):
@@ -52,6 +59,24 @@ class Torch(Loop):
 
     def load(self, state):
         self.training.optimizer.load_state_dict(state)
+
+
+class Accelerate(Torch):
+    """The same under accelerate, whose checkpoints are folders."""
+
+    def __init__(self, folder, seed=SEED):
+        self.training = Accelerated(folder, seed=seed)
+        self.session, self.rounds = self.training.session, self.training.rounds
+        self._saved = folder.parent / "accelerate"
+
+    def second(self):
+        rustle.torch.attach(self.training.optimizer.optimizer, self.session, self.training.net)
+
+    def save(self):
+        return self.training.accelerator.save_state(self._saved)
+
+    def load(self, state):
+        self.training.accelerator.load_state(state)
 
 
 class Opacus(Loop):
@@ -129,8 +154,17 @@ class Federated(Loop):
         self.server.load_state_dict(state)
 
 
-ADAPTERS = [(Loop, ()), (Torch, ("torch",)), (Opacus, ("torch", "opacus")), (Jax, ("jax", "optax")), (Federated, ())]
-
+ADAPTERS = [
+    (Loop, ()),
+    (Torch, ("torch",)),
+    (Opacus, ("torch", "opacus")),
+    (Lightning, ("torch", "lightning")),
+    (Transformers, ("transformers", "accelerate")),
+    (Accelerate, ("torch", "accelerate")),
+    (Keras, ("keras", "torch")),
+    (Jax, ("jax", "optax")),
+    (Federated, ()),
+]
 
 NAMES = [kind.__name__ for kind, _ in ADAPTERS]
 
@@ -201,12 +235,10 @@ def test_a_checkpoint_of_another_run_is_refused(adapter):
 
 def test_steps_end_with_the_plan(adapter):
     t = adapter()
-    last = None
-    for last in t.rounds:
-        t.step(last)
-    assert t.session.next_step == STEPS and list(t.rounds) == []
-    with pytest.raises(errors.StepError):
-        t.step(last)
+    t.train()
+    assert t.session.next_step == STEPS
+    t.beyond()
+    assert t.session.next_step == STEPS
     assert epsilon(t.session) == pytest.approx(6, rel=1e-6)
 
 

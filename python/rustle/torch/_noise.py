@@ -282,7 +282,9 @@ class Noise:
     def state_dict(self) -> dict[str, Any]:
         """Returns the job's position, some hundred bytes. Changes nothing."""
         cursor = self.session.cursor(self.step)
-        return {"cursor": cursor.hex(), "layout": self.layout.digest, "step": self.step}
+        state = {"cursor": cursor.hex(), "layout": self.layout.digest, "step": self.step}
+        # Wrappers such as accelerate's load what they just saved, which says nothing of where the model is.
+        return {**state, "unplaced": True} if self.session.is_unplaced else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position. Collective: rank 0 resumes, the others follow."""
@@ -290,7 +292,7 @@ class Noise:
             text = "parameters have other names or shapes than when the state was saved; resume with the same model"
             raise errors.make("layout", text)
         failed: list[Any] = [None]
-        if self.rank == 0:
+        if self.rank == 0 and not state.get("unplaced"):
             try:
                 self.session.resume(bytes.fromhex(state["cursor"]), replay=self.commitment == "exact")
             except errors.RustleError as error:
