@@ -22,8 +22,8 @@ class RoundChecks:
     def __init__(self) -> None:
         self._rounds: Any = None
         self._resumed_batches: bytes | None = None
-        #: Whether a cursor, a restart or rank 0 said where the job continues.
-        self._placed = False
+        #: Whether a cursor, a restart or rank 0 states where the job continues.
+        self._has_position = False
         #: Waits for steps that were started and have not run, where an adapter starts them ahead.
         self.settle: Callable[[], None] = _nothing
 
@@ -56,6 +56,7 @@ class RoundChecks:
 
     def _resumed(self, saved: bytes | None) -> None:
         """Notes the digest of the batches of the cursor that the session is at now."""
-        self._resumed_batches, self._placed = saved, True
+        self._resumed_batches = saved
+        self._has_position = True
         if self._rounds is not None:
             self._rounds.forget()

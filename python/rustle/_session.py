@@ -40,7 +40,7 @@ class Session(RoundChecks, ClipNorms):
         RoundChecks.__init__(self)
         ClipNorms.__init__(self)
         self._native = native
-        self._found = native.next_step
+        self._opened_at = native.next_step
         self._owner: object | None = None
         self._on_grid = _native.is_on_grid(native)
         self._refused: dict[str, str] = {"add-remove": ADD_REMOVE} if self._on_grid else {}
@@ -408,9 +408,9 @@ class Session(RoundChecks, ClipNorms):
         return self._on_grid
 
     @property
-    def is_unplaced(self) -> bool:
-        """Whether rows were released before this session, which neither resumed nor restarted."""
-        return not self._placed and self._native.next_step == self._found > 0
+    def needs_resume(self) -> bool:
+        """Whether the job has rows released by earlier sessions, and this one has neither resumed nor restarted."""
+        return not self._has_position and self._native.next_step == self._opened_at > 0
 
     def row(self, coordinates: int) -> np.ndarray:
         """Memory for a row's noise of so many coordinates: int32 where the plan is on a grid, else float32."""
@@ -476,7 +476,8 @@ class Session(RoundChecks, ClipNorms):
     def join(self, position: tuple[int, int, bytes]) -> None:
         """Continues at the position that rank 0 returned from :meth:`share`."""
         self.refuse_clip_schedule("several ranks")
-        self._begun = self._placed = True
+        self._begun = True
+        self._has_position = True
         self._native.join(*position)
 
     def _start(self, range: Any, length: int) -> int:

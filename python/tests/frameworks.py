@@ -112,7 +112,7 @@ class Transformers(Torchlike):
         self.model = labelled(self.torch, self.net)
         self.trainer = None
 
-    def made(self, steps, model=None, kind=None, **given):
+    def made(self, steps, model=None, optimizers=(None, None)):
         import transformers
 
         import rustle.transformers
@@ -120,16 +120,17 @@ class Transformers(Torchlike):
         quiet = dict(report_to=[], disable_tqdm=True, use_cpu=True, dataloader_pin_memory=False, logging_steps=100)
         out = self.folder.parent / f"hf-{steps}-{self.session.next_step}"
         args = transformers.TrainingArguments(
-            str(out), max_steps=steps, save_strategy="steps", save_steps=min(steps, 3), **{**quiet, **given.pop("changes", {})}
+            str(out), max_steps=steps, save_strategy="steps", save_steps=min(steps, 3), **quiet
         )
         rows = [{"x": x, "labels": y} for x, y in zip(self.x, self.y)]
-        given = {"rounds": self.rounds, "divide_by": SIZE, "train_dataset": rows, **given}
-        return (kind or rustle.transformers.Trainer)(model or self.model, args, **given)
+        return rustle.transformers.Trainer(
+            model or self.model, args, rounds=self.rounds, divide_by=SIZE, train_dataset=rows, optimizers=optimizers
+        )
 
     def train(self, steps=STEPS, **resumed):
         # Noise stays with the optimizer that has it.
-        own = {"optimizers": (self.trainer.optimizer, None)} if self.trainer else {}
-        self.trainer = self.made(steps, **own)
+        optimizer = self.trainer.optimizer if self.trainer else None
+        self.trainer = self.made(steps, optimizers=(optimizer, None))
         self.trainer.train(**resumed)
 
     def second(self):
@@ -193,11 +194,11 @@ class Keras(Run):
         self.session.resume(state)
 
 
-def keras_model(*more):
+def keras_model():
     import keras
 
     keras.utils.set_random_seed(0)
-    made = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4, activation="tanh"), *more, keras.layers.Dense(3)])
+    made = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(3)])
     made.compile(keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return made
 

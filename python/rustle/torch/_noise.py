@@ -283,8 +283,8 @@ class Noise:
         """Returns the job's position, some hundred bytes. Changes nothing."""
         cursor = self.session.cursor(self.step)
         state = {"cursor": cursor.hex(), "layout": self.layout.digest, "step": self.step}
-        # Wrappers such as accelerate's load what they just saved, which says nothing of where the model is.
-        return {**state, "unplaced": True} if self.session.is_unplaced else state
+        # accelerate loads at once what it has just saved, which says nothing of where the model is.
+        return {**state, "needs_resume": True} if self.session.needs_resume else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position. Collective: rank 0 resumes, the others follow."""
@@ -292,7 +292,7 @@ class Noise:
             text = "parameters have other names or shapes than when the state was saved; resume with the same model"
             raise errors.make("layout", text)
         failed: list[Any] = [None]
-        if self.rank == 0 and not state.get("unplaced"):
+        if self.rank == 0 and not state.get("needs_resume"):
             try:
                 self.session.resume(bytes.fromhex(state["cursor"]), replay=self.commitment == "exact")
             except errors.RustleError as error:
