@@ -6,6 +6,8 @@ Messages are JSON, each ended by a zero byte.
 import base64
 import json
 import os
+import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ class Browser:
     """One process, one tab. `requests`: every address that it asked for."""
 
     def __init__(self, folder: Path):
+        self._folder = folder
         to_read, self._out = os.pipe()
         self._in, to_write = os.pipe()
         # Without a sandbox: tests may run as root. The pages are ours.
@@ -23,7 +26,9 @@ class Browser:
         words += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
         script = f'exec chromium "$@" 3<&{to_read} 4>&{to_write}'
         command = ["bash", "-c", script, "chromium", *words, "about:blank"]
-        self._process = subprocess.Popen(command, pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command, pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL, start_new_session=True
+        )
         [os.close(end) for end in (to_read, to_write)]
         self._number, self._buffer, self._loaded, self.requests = 0, b"", set(), []
         self._session: str | None = None
@@ -70,9 +75,13 @@ class Browser:
             self._read()
 
     def close(self) -> None:
-        self._process.kill()
+        """Ends it and removes its folder."""
+        # All its processes: the others outlive the first and write to the folder while it is being removed.
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         [os.close(end) for end in (self._in, self._out)]
+        while self._folder.exists():
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1

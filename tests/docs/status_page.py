@@ -44,8 +44,8 @@ def check_without_script(browser: Browser, url: str) -> None:
 
 def main() -> None:
     url, folder = sys.argv[1], Path(sys.argv[2])
-    with tempfile.TemporaryDirectory() as profile:
-        browser = Browser(Path(profile))
+    with tempfile.TemporaryDirectory() as scratch:
+        browser = Browser(Path(scratch) / "profile")
         try:
             check_live(browser, url)
             check_policy(browser)
