@@ -70,6 +70,11 @@ impl Budgets {
         call!(self, set_share, request)
     }
 
+    /// Records a block of a data set.
+    pub async fn add_block(&self, request: pb::AddBlockRequest) -> Result<pb::DataSet> {
+        call!(self, add_block, request)
+    }
+
     /// Returns the whole chain of the data set's events.
     pub async fn entries(&self, data_set: &DataSetId) -> Result<Vec<pb::Entry>> {
         let mut entries: Vec<pb::Entry> = Vec::new();

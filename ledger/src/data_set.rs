@@ -2,15 +2,15 @@
 //!
 //! A charge is an event of the crate `accounting`, kept as its JSON: this crate compares texts and composes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proto::{
-    DataSetId, JobId, Nonce, SweepId, TenantId,
+    BlockId, DataSetId, JobId, Nonce, SweepId, TenantId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Head, JobState, SweepRecord};
+use crate::{Head, JobState, SweepRecord, block::Blocks};
 
 /// A data set with the budget that all its jobs share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,12 +22,18 @@ pub struct DataSetRecord {
     pub unit: PrivacyUnit,
     /// The relation that the budget holds under.
     pub neighbouring: NeighbouringRelation,
-    /// The most that all jobs together may cost.
+    /// The most that all jobs together may cost; where `per_block`, those that read any one block.
     pub budget: PrivacyBudget,
     /// The most that all jobs of each tenant may cost, in order of their names. Where there is one, only tenants with a
     /// share spend.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shares: BTreeMap<TenantId, PrivacyBudget>,
+    /// The blocks. Where there is one, every new job names those that it reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub blocks: Blocks,
+    /// Whether budget and shares are of each block, and none is of all blocks together. It never changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub per_block: bool,
 }
 
 /// Whether a charge may still change.
@@ -62,6 +68,9 @@ pub struct Charge {
     /// The tenant whose share it is in. It never changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
+    /// The blocks that the job reads; none for all of them, those of the future too. They never change.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub blocks: BTreeSet<BlockId>,
 }
 
 /// A job's charge beside what the job has done.
@@ -108,6 +117,8 @@ pub struct Reservation {
     pub sweep: Option<SweepId>,
     /// The tenant whose share is charged.
     pub tenant: Option<TenantId>,
+    /// The blocks that are charged.
+    pub blocks: BTreeSet<BlockId>,
 }
 
 /// The charge of a job that is to rewind.

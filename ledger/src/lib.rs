@@ -67,6 +67,8 @@
 
 #![deny(missing_docs)]
 
+mod block;
+mod block_checks;
 mod chain;
 mod copies;
 mod data_set;
@@ -92,6 +94,7 @@ use proto::Nonce;
 use rules::bindings::{self, Refusals};
 use store::{acting::ActingStore, backup, group_commit::GroupCommit, open};
 
+pub use block::{BlockRecord, Blocks};
 pub use chain::{
     Head,
     archive::{ArchivedBindings, ArchivedBranch, ArchivedOpening, JobArchive, Opened},

@@ -95,6 +95,10 @@ id!(
     DataSetId, "data_set"
 );
 id!(
+    /// The name of a block of a data set, unique in it.
+    BlockId, "block"
+);
+id!(
     /// The name of a sweep: a random number of runs of which the best is published, unique in its ledger.
     SweepId, "sweep"
 );

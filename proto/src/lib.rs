@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //!
-//! * `ids`, `range`, `nonce`, `lineage`, `noise_id`, `commitment`, `element`: domain types, checked when they are
+//! * `ids`, `day`, `range`, `nonce`, `lineage`, `noise_id`, `commitment`, `element`: domain types, checked when they are
 //!   created.
 //! * [`tiling`]: how a vector is cut into shards.
 //! * `coordinator_key`: what a coordinator signs with and workers check by.
@@ -37,6 +37,7 @@ mod checkpoint_names;
 mod chunk;
 mod commitment;
 mod coordinator_key;
+mod day;
 mod element;
 mod error;
 mod frame;
@@ -61,10 +62,11 @@ pub use checkpoint_names::{PieceName, manifest_object, piece_object};
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
 pub use commitment::{Commitment, CommitmentKind, SECRET_CURSOR};
 pub use coordinator_key::{CoordinatorKey, CoordinatorPublicKey, SIGNATURE_BYTES, SignedText};
+pub use day::Day;
 pub use element::ElementType;
 pub use error::{BudgetShortfall, Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
-pub use ids::{DataSetId, IdError, Incarnation, JobId, SweepId, TenantId, WorkerId};
+pub use ids::{BlockId, DataSetId, IdError, Incarnation, JobId, SweepId, TenantId, WorkerId};
 pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
 pub use noise_id::NoiseId;

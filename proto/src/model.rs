@@ -1,18 +1,22 @@
 //! Requests and grants after the boundary has checked them: messages of [`crate::pb`] with types that can't be wrong.
 
+mod blocks;
 mod data_sets;
 mod grants;
 mod jobs;
 mod marks;
+mod named_blocks;
 mod rows;
 mod workers;
 
+pub use blocks::AddBlock;
 pub use data_sets::{
     BudgetedAccount, CreateDataSet, NeighbouringRelation, PrivacyBudget, PrivacyUnit, SetShare,
 };
 pub use grants::{CheckpointPiece, GrantedLeases, LeaseGrant, UnreadableGrant};
 pub use jobs::{CreateJob, OpenBranch, PlacementHint};
 pub use marks::{JobIdentity, JobMark, WorkerRecord};
+pub use named_blocks::named_blocks;
 pub use rows::{Bind, Fetch, FetchSlice, Target};
 pub use workers::{LocalAccess, Register, WorkerPlace};
 

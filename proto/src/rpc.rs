@@ -179,6 +179,7 @@ pub const RPCS: &[Rpc] = &[
     Rpc::control("/rustle.v1.Budgets/ListDataSets", OVERSEERS, Subject::Nothing).within(PLAN_TIME),
     Rpc::control("/rustle.v1.Budgets/GrantBudget", &[Operator], Subject::Nothing).within(PLAN_TIME),
     Rpc::control("/rustle.v1.Budgets/SetShare", &[Operator], Subject::Nothing).within(PLAN_TIME),
+    Rpc::control("/rustle.v1.Budgets/AddBlock", &[Operator], Subject::Nothing).within(PLAN_TIME),
     Rpc::control("/rustle.v1.Budgets/ListDataSetEntries", OVERSEERS, Subject::Nothing),
     Rpc::control("/rustle.v1.Noise/GetRouting", OWNERS, Subject::Job),
     Rpc::control("/rustle.v1.Noise/Bind", &[Trainer], Subject::Job).bytes(BIND_BYTES),

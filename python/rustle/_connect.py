@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from collections.abc import Iterable
 
 from . import _native, _notes, errors
-from ._data_set import DataSet, account_of, check_folder
+from ._data_set import AccountWords, DataSet, account_of, check_folder
 from ._session import Session
 from .sampling import Sampling
 
 
 def connect(
-    url: str, adopt: bool = False, *, data_set: DataSet | None = None, batches: Sampling | None = None
+    url: str,
+    adopt: bool = False,
+    *,
+    data_set: DataSet | None = None,
+    batches: Sampling | None = None,
+    blocks: Iterable[str] | None = None,
 ) -> Session:
     """Opens the session of a job, at a URL of one of these forms.
 
@@ -51,7 +57,7 @@ def connect(
 
     ``data_set``: the data set of this folder whose budget pays for the whole plan when the job is created; a job of one names it
     at every connection. ``batches``: how the records of each round are chosen, which its account assumes: None for any order, or
-    :class:`rustle.sampling.CyclicPoisson`. A coordinator's job has the data set that ``rustle job create --data-set`` named.
+    :class:`rustle.sampling.CyclicPoisson`. ``blocks``: names of the blocks that the job reads, where the data set has blocks. A coordinator's job has the data set that ``rustle job create --data-set`` named.
 
     Raises:
         rustle.errors.BudgetExceeded: The data set's budget does not hold the plan. Nothing was reserved.
@@ -62,7 +68,7 @@ def connect(
         rustle.errors.LedgerMissing: The folder's ledger is lost, or never came with its key. Nothing was created.
         rustle.errors.Unavailable: No coordinator answers.
     """
-    account = account_of(data_set, batches)
+    account = account_of(data_set, batches, blocks)
     if url.startswith("mpi://"):
         from ._mpi import session_of
 
@@ -83,7 +89,7 @@ def connect(
 _open: weakref.WeakValueDictionary[tuple[int, str], Session] = weakref.WeakValueDictionary()
 
 
-def _connect_folder(url: str, account: tuple[str, str, str, str] | None, adopt: bool) -> Session:
+def _connect_folder(url: str, account: AccountWords | None, adopt: bool) -> Session:
     folder = os.path.realpath(url.removeprefix("inproc://").partition("?")[0])
     here = os.getpid(), folder
     before = _open.get(here)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,17 +27,27 @@ class DataSet:
         epsilon: ε that all jobs together may cost.
         delta: δ at which ε is stated.
         neighbouring: ``"zero-out"``, ``"add-remove"`` or ``"replace"``.
+        per_block: Whether the budget is of each block (:meth:`add_block`), for the part of a unit's data that lies in it. Nothing then
+            bounds what a unit is charged whose data lies in several blocks; ``show()["all_blocks"]`` says it.
     """
 
     def __init__(
-        self, url: str, name: str, *, unit: str, epsilon: float, delta: float, neighbouring: str = "zero-out"
+        self,
+        url: str,
+        name: str,
+        *,
+        unit: str,
+        epsilon: float,
+        delta: float,
+        neighbouring: str = "zero-out",
+        per_block: bool = False,
     ):
         self.folder = folder_of(url)
         self.name = name
         self.unit = unit
         self.neighbouring = neighbouring
         is_new = not os.path.exists(os.path.join(self.folder, "ledger.redb"))
-        _native.create_data_set(self.folder, (name, unit, neighbouring), (epsilon, delta))
+        _native.create_data_set(self.folder, (name, unit, neighbouring), (epsilon, delta), per_block)
         if is_new:
             _notes.write(self.folder)
 
@@ -46,6 +58,27 @@ class DataSet:
     def grant(self, *, epsilon: float, delta: float) -> None:
         """Replaces the budget by one that holds all that is spent and reserved."""
         _native.grant_budget(self.folder, self.name, (epsilon, delta))
+
+    def add_block(
+        self,
+        block: str,
+        *,
+        start: datetime.date | str,
+        until: datetime.date | str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> None:
+        """Adds a block: records of the days from ``start`` on and before ``until``, in UTC, with a budget of its own.
+
+        A block never changes, and the same one again is no error. From the first one on, new jobs name the blocks that they read:
+        ``rustle.connect(url, data_set=…, blocks=[…])``. Each of them is charged with the job's whole plan. ``epsilon`` and ``delta``
+        are at most the data set's, which they are by default.
+        """
+        if (epsilon is None) != (delta is None):
+            text = "one of epsilon and delta is given; allowed: both, or neither for those of the data set"
+            raise errors.make("invalid_argument", text)
+        budget = None if epsilon is None or delta is None else (epsilon, delta)
+        _native.add_block(self.folder, self.name, block, (_day(start), _day(until)), budget)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, format: str | None = None) -> str:
         """Returns the report on the data set, to be signed, and writes it to ``path`` if there is one.
@@ -63,6 +96,10 @@ class DataSet:
         return text
 
 
+# The data set's name, its unit, its relation, the sampling as JSON, and the blocks.
+AccountWords = tuple[str, str, str, str, list[str]]
+
+
 @dataclass(frozen=True)
 class Account:
     """What a job says of its data."""
@@ -71,19 +108,26 @@ class Account:
     unit: str
     neighbouring: str
     batches: Sampling | None
+    blocks: tuple[str, ...] = ()
 
-    def words(self) -> tuple[str, str, str, str]:
+    def words(self) -> AccountWords:
         """Returns the words that the native module takes."""
-        return self.data_set, self.unit, self.neighbouring, _sampling(self.batches)
+        return self.data_set, self.unit, self.neighbouring, _sampling(self.batches), list(self.blocks)
 
 
-def account_of(data_set: DataSet | None, batches: Sampling | None) -> tuple[str, str, str, str] | None:
+def account_of(
+    data_set: DataSet | None, batches: Sampling | None, blocks: Iterable[str] | None = None
+) -> AccountWords | None:
     """Returns the account of a job of the data set."""
+    if isinstance(blocks, str):
+        raise errors.make("invalid_argument", f"blocks is {blocks!r}; allowed: a list of names, such as [{blocks!r}]")
     if data_set is None:
+        if blocks is not None:
+            raise errors.make("invalid_argument", "blocks are given without a data_set; allowed: both, or neither")
         if batches is not None:
             raise errors.make("invalid_argument", "batches are given without a data_set; allowed: both, or neither")
         return None
-    return Account(data_set.name, data_set.unit, data_set.neighbouring, batches).words()
+    return Account(data_set.name, data_set.unit, data_set.neighbouring, batches, tuple(blocks or ())).words()
 
 
 def folder_of(url: str) -> str:
@@ -102,6 +146,12 @@ def check_folder(url: str, data_set: DataSet) -> None:
     if os.path.realpath(folder) != os.path.realpath(data_set.folder):
         text = f"data_set is of {data_set.folder}; allowed: one of the job's folder, {folder}"
         raise errors.make("invalid_argument", text)
+
+
+def _day(day: datetime.date | str) -> str:
+    if isinstance(day, datetime.datetime):
+        raise errors.make("invalid_argument", f"day is {day!r}; allowed: a datetime.date, or a text such as '2026-11-01'")
+    return day.isoformat() if isinstance(day, datetime.date) else day
 
 
 def _sampling(batches: Sampling | None) -> str:

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ledger::{DataSetRecord, Ledger};
-use proto::model::{BudgetedAccount, PrivacyBudget};
-use proto::{DataSetId, SweepId};
+use proto::model::{AddBlock, BudgetedAccount, PrivacyBudget, named_blocks};
+use proto::{BlockId, DataSetId, Day, SweepId};
 use pyo3::prelude::*;
 use release::budget::{self, Sweep};
 
@@ -13,14 +13,14 @@ use crate::opening::{nonce, taken_up};
 use crate::plans::Plan;
 use crate::run_folder;
 
-/// The data set that a job draws on, its unit, its relation, and the sampling of its batches as JSON.
-pub type AccountWords = (String, String, String, String);
+/// The data set that a job draws on, its unit, its relation, the sampling of its batches as JSON, and the blocks that it reads.
+pub type AccountWords = (String, String, String, String, Vec<String>);
 
 /// Reads the words of an account.
 ///
 /// # Errors
-/// A name, unit or relation that is none.
-pub fn account_of((data_set, unit, neighbouring, sampling): AccountWords) -> Result<BudgetedAccount> {
+/// A name, unit or relation that is none, and a block that is named twice.
+pub fn account_of((data_set, unit, neighbouring, sampling, blocks): AccountWords) -> Result<BudgetedAccount> {
     let data_set = DataSetId::new(data_set)?;
     Ok(BudgetedAccount {
         data_set,
@@ -28,6 +28,7 @@ pub fn account_of((data_set, unit, neighbouring, sampling): AccountWords) -> Res
         neighbouring: neighbouring.parse()?,
         sampling,
         tenant: None,
+        blocks: named_blocks(blocks)?,
     })
 }
 
@@ -44,13 +45,14 @@ fn ledger_to_write(folder: &Path) -> Result<Ledger> {
 }
 
 /// Records a data set in the folder's ledger, which begins where there is none. `words`: its name, unit and relation;
-/// `amount`: ε and δ of its budget.
+/// `amount`: ε and δ of its budget; `per_block`: whether that is of each block.
 #[pyfunction]
 pub fn create_data_set(
     py: Python<'_>,
     folder: PathBuf,
     words: (String, String, String),
     amount: (f64, f64),
+    per_block: bool,
 ) -> Result<()> {
     let record = DataSetRecord {
         data_set: DataSetId::new(words.0)?,
@@ -58,6 +60,8 @@ pub fn create_data_set(
         neighbouring: words.2.parse()?,
         budget: PrivacyBudget::new(amount.0, amount.1)?,
         shares: Default::default(),
+        blocks: Default::default(),
+        per_block,
     };
     py.detach(|| {
         ledger_to_write(&folder)?.create_data_set(&record)?;
@@ -71,6 +75,26 @@ pub fn grant_budget(py: Python<'_>, folder: PathBuf, data_set: String, amount: (
     let data_set = DataSetId::new(data_set)?;
     let budget = PrivacyBudget::new(amount.0, amount.1)?;
     py.detach(|| Ok(budget::grant(&ledger_to_write(&folder)?, &data_set, budget)?))
+}
+
+/// Records a block of a data set. `days`: its first day, and the first one after it.
+#[pyfunction]
+pub fn add_block(
+    py: Python<'_>,
+    folder: PathBuf,
+    data_set: String,
+    block: String,
+    days: (String, String),
+    amount: Option<(f64, f64)>,
+) -> Result<()> {
+    let request = AddBlock {
+        data_set: DataSetId::new(data_set)?,
+        block: BlockId::new(block)?,
+        from: Day::new(days.0)?,
+        until: Day::new(days.1)?,
+        budget: amount.map(|(epsilon, delta)| PrivacyBudget::new(epsilon, delta)).transpose()?,
+    };
+    py.detach(|| Ok(budget::add_block(&ledger_to_write(&folder)?, &request)?))
 }
 
 /// The report on a data set, as JSON, Markdown or HTML.

@@ -55,7 +55,9 @@ mod _native {
     #[pymodule_export]
     use crate::audit::{audit_canaries, audit_guesses, audit_scores};
     #[pymodule_export]
-    use crate::budgets::{create_data_set, create_sweep, data_set_report, grant_budget, sweep_state};
+    use crate::budgets::{
+        add_block, create_data_set, create_sweep, data_set_report, grant_budget, sweep_state,
+    };
     #[pymodule_export]
     use crate::connect::connect;
     #[pymodule_export]

@@ -62,7 +62,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        let ledger = data_set::begun(&path, 3.0);
+        let ledger = data_set::begun(&path, 3.0, false);
         Self { folder, ledger: Some(ledger), dice: Dice(seed), jobs: 0, has_shares: seed % 3 == 2 }
     }
 
@@ -186,7 +186,7 @@ impl Reading {
             }
             DataSetEvent::RunStarted { sweep, .. } => *self.runs.entry(sweep.to_string()).or_default() += 1,
             DataSetEvent::Settled { job, given_back: true } => drop(self.charges.remove(job.as_str())),
-            DataSetEvent::Settled { .. } => {}
+            DataSetEvent::Settled { .. } | DataSetEvent::BlockAdded { .. } => {}
         }
     }
 

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::amount::{Amount, down, up};
+use crate::block::{self, BlockLine};
 use crate::sections::{Block, Section};
 use crate::share::{self, ShareLine};
 use crate::{html, markdown};
@@ -25,6 +26,9 @@ pub struct ChargeLine {
     /// The tenant whose share it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The blocks that it is charged in; none for all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<String>,
     /// The event that is charged for.
     pub event: Value,
 }
@@ -48,6 +52,9 @@ pub struct ChargeLine {
 ///     entries: 1,
 ///     head: "ab".repeat(32),
 ///     shares: Vec::new(),
+///     per_block: false,
+///     blocks: Vec::new(),
+///     all_blocks: None,
 ///     jobs: Vec::new(),
 ///     version: "0.1.0".into(),
 /// };
@@ -77,6 +84,12 @@ pub struct DataSetReport {
     pub head: String,
     /// Every tenant that has a share or is charged.
     pub shares: Vec<ShareLine>,
+    /// Whether the figures above are of the fullest block, in place of all blocks together.
+    pub per_block: bool,
+    /// Every block.
+    pub blocks: Vec<BlockLine>,
+    /// Where they are per block, the cost of all charges together, which no budget bounds.
+    pub all_blocks: Option<Amount>,
     /// Every job and sweep that was ever charged. Runs of sweeps are never shown.
     pub jobs: Vec<ChargeLine>,
     /// The version of the program.
@@ -85,7 +98,7 @@ pub struct DataSetReport {
 
 impl Serialize for DataSetReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("DataSetReport", 13)?;
+        let mut object = serializer.serialize_struct("DataSetReport", 16)?;
         object.serialize_field("data_set", &self.data_set)?;
         object.serialize_field("unit", &self.unit)?;
         object.serialize_field("neighbouring", &self.neighbouring)?;
@@ -97,6 +110,9 @@ impl Serialize for DataSetReport {
         object.serialize_field("entries", &(!self.has_sweep()).then_some(self.entries))?;
         object.serialize_field("head", &self.head)?;
         object.serialize_field("shares", &self.shares)?;
+        object.serialize_field("per_block", &self.per_block)?;
+        object.serialize_field("blocks", &self.blocks)?;
+        object.serialize_field("all_blocks", &self.all_blocks)?;
         object.serialize_field("jobs", &self.shown())?;
         object.serialize_field("version", &self.version)?;
         object.end()
@@ -122,6 +138,10 @@ impl DataSetReport {
 
     fn sections(&self) -> Vec<Section> {
         let mut sections = vec![Section { title: "Guarantee", blocks: self.guarantee() }];
+        if !self.blocks.is_empty() {
+            let blocks = block::blocks(&self.blocks, &self.unit);
+            sections.push(Section { title: "Blocks", blocks });
+        }
         if !self.shares.is_empty() {
             sections.push(Section { title: "Tenants", blocks: share::blocks(&self.shares) });
         }
@@ -136,9 +156,10 @@ impl DataSetReport {
     fn guarantee(&self) -> Vec<Block> {
         let Self { unit, neighbouring, budget, .. } = self;
         let total = up(self.spent.epsilon + self.reserved.epsilon);
+        let whose = if self.per_block { "the part in any one block of the data of one " } else { "one " };
         let holds = format!(
-            "All that was charged, up to the last row of every plan, is ({total}, {delta})-differentially private for one \
-             {unit}, neighbouring data sets differing by {neighbouring}.",
+            "All that was charged, up to the last row of every plan, is ({total}, {delta})-differentially private for \
+             {whose}{unit}, neighbouring data sets differing by {neighbouring}.",
             delta = budget.delta
         );
         let rows = [
@@ -148,10 +169,17 @@ impl DataSetReport {
             ("left", down(self.left.epsilon)),
         ];
         let rows = rows.map(|(what, epsilon)| vec![what.to_owned(), epsilon, budget.delta.to_string()]);
-        vec![
-            Block::Point { label: "Together", text: holds },
-            Block::Table { head: vec!["", "ε", "δ"], rows: rows.to_vec() },
-        ]
+        let table = Block::Table { head: vec!["", "ε", "δ"], rows: rows.to_vec() };
+        let mut blocks = vec![Block::Point { label: "Together", text: holds }, table];
+        if let Some(Amount { epsilon, delta }) = self.all_blocks {
+            let text = format!(
+                "For all data of one {unit}, in whichever blocks it lies, it is ({}, {delta})-differentially private. No budget bounds \
+                 that: it grows with every job.",
+                up(epsilon)
+            );
+            blocks.push(Block::Point { label: "All blocks", text });
+        }
+        blocks
     }
 
     /// Runs of sweeps are left out: their number is secret, and their sweep is charged for them.
@@ -168,14 +196,22 @@ impl DataSetReport {
         if shown.is_empty() {
             return vec![Block::Point { label: "None", text: "No job was ever charged.".into() }];
         }
+        let has_blocks = !self.blocks.is_empty();
         let sum: f64 = shown.iter().map(|line| line.epsilon).sum();
         let row = |line: &&ChargeLine| {
             let count = |count: u64| if line.state == "sweep" { "–".to_owned() } else { count.to_string() };
             let cells = [line.job.clone(), line.state.clone(), count(line.rows_bound), count(line.branch)];
             let tenant = line.tenant.clone().unwrap_or_else(|| "–".to_owned());
-            [cells.to_vec(), vec![up(line.epsilon), tenant]].concat()
+            let mut cells = [cells.to_vec(), vec![up(line.epsilon), tenant]].concat();
+            if has_blocks {
+                cells.push(if line.blocks.is_empty() { "all".to_owned() } else { line.blocks.join(", ") });
+            }
+            cells
         };
-        let head = vec!["job or sweep", "state", "rows bound", "rewinds", "ε alone", "tenant"];
+        let mut head = vec!["job or sweep", "state", "rows bound", "rewinds", "ε alone", "tenant"];
+        if has_blocks {
+            head.push("blocks");
+        }
         let text = format!("The ε of these add up to {}, which is not what they cost together.", up(sum));
         vec![
             Block::Table { head, rows: shown.iter().map(row).collect() },
@@ -198,6 +234,9 @@ impl DataSetReport {
                     .into(),
             },
         ];
+        if self.per_block || !self.blocks.is_empty() {
+            blocks.push(block::assumption(&self.unit));
+        }
         if self.has_sweep() {
             blocks.push(Block::Point {
                 label: "Sweeps",
@@ -223,72 +262,4 @@ impl DataSetReport {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(job: &str, state: &str, epsilon: f64) -> ChargeLine {
-        let event = Value::Null;
-        ChargeLine {
-            job: job.into(),
-            state: state.into(),
-            rows_bound: 7,
-            branch: 1,
-            epsilon,
-            tenant: None,
-            event,
-        }
-    }
-
-    fn of(jobs: Vec<ChargeLine>) -> DataSetReport {
-        let at = |epsilon| Amount { epsilon, delta: 1e-6 };
-        DataSetReport {
-            data_set: "mails".into(),
-            unit: "user".into(),
-            neighbouring: "zero-out".into(),
-            budget: at(4.0),
-            spent: at(1.000_001),
-            reserved: at(0.5),
-            left: at(2.499_999),
-            adaptive: false,
-            entries: 3,
-            head: "ab".repeat(32),
-            shares: Vec::new(),
-            jobs,
-            version: "0.1.0".into(),
-        }
-    }
-
-    #[test]
-    fn a_page_has_all_charges_and_never_the_number_of_runs() {
-        let lines = ["s.1", "s.2", "s.3"].map(|run| line(run, "run", 0.0));
-        let jobs = [vec![line("a", "spent", 1.2), line("s", "sweep", 0.9)], lines.to_vec()].concat();
-        let report = of(jobs);
-        for page in [report.markdown(), report.html()] {
-            for part in ["mails", &"ab".repeat(32), "1.50001", "2.49999", "2.10000", "Sweeps", "Signed"] {
-                assert!(page.contains(part), "{part} is missing in {page}");
-            }
-            assert!(!page.contains("s.1") && !page.contains("entries"), "{page}");
-        }
-        let json = serde_json::to_value(&report).unwrap();
-        let jobs = &json["jobs"];
-        assert!(jobs[0]["job"] == "a" && jobs[1]["job"] == "s" && jobs[2].is_null(), "{json}");
-        assert!(json["entries"].is_null() && json["head"] == report.head);
-        let without = serde_json::to_value(of(vec![line("a", "spent", 1.2)])).unwrap();
-        assert_eq!(without["entries"], 3);
-        assert!(!of(Vec::new()).markdown().contains("Sweeps"));
-    }
-
-    #[test]
-    fn a_page_has_tenants_where_there_are_some() {
-        let at = |epsilon| Amount { epsilon, delta: 1e-7 };
-        let share = Some(at(1.0));
-        let left = Some(at(0.499_999));
-        let ads = ShareLine { tenant: "ads".into(), share, spent: at(0.300_001), reserved: at(0.2), left };
-        let jobs = vec![ChargeLine { tenant: Some("ads".into()), ..line("a", "spent", 0.3) }];
-        let report = DataSetReport { shares: vec![ads], ..of(jobs) };
-        assert!(report.markdown().contains("Tenants") && report.html().contains("0.30001"));
-        let json = serde_json::to_value(&report).unwrap();
-        assert!(json["shares"][0]["left"]["delta"] == 1e-7 && json["jobs"][0]["tenant"] == "ads", "{json}");
-        assert!(!of(Vec::new()).markdown().contains("Tenants"));
-    }
-}
+mod tests;

@@ -46,6 +46,7 @@
 
 mod amount;
 mod bands;
+mod block;
 mod charts;
 mod data_set;
 mod error;
@@ -64,6 +65,7 @@ mod statement;
 mod unit;
 
 pub use amount::Amount;
+pub use block::BlockLine;
 pub use data_set::{ChargeLine, DataSetReport};
 pub use error::{ReportError, Result};
 pub use figures::{AtDelta, Figures};

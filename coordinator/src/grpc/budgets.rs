@@ -61,6 +61,15 @@ impl Budgets for BudgetsService {
         run_detached(async move { coordinator.set_share(request.try_into()?).await }).await
     }
 
+    async fn add_block(
+        &self,
+        request: Request<pb::AddBlockRequest>,
+    ) -> Result<Response<pb::DataSet>, Status> {
+        let coordinator = self.0.clone();
+        let (_, request) = caller_and_message(request)?;
+        run_detached(async move { coordinator.add_block(request.try_into()?).await }).await
+    }
+
     async fn list_data_set_entries(
         &self,
         request: Request<pb::ListDataSetEntriesRequest>,

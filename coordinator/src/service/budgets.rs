@@ -1,7 +1,7 @@
 //! Data sets: recording them, reading and raising their budgets.
 
 use ledger::{DataSetRecord, DataSetState};
-use proto::model::{CreateDataSet, PrivacyBudget, SetShare};
+use proto::model::{AddBlock, CreateDataSet, PrivacyBudget, SetShare};
 use proto::{DataSetId, Result, ServiceError, pb};
 use release::budget;
 use tracing::info;
@@ -14,9 +14,11 @@ impl Coordinator {
     /// Records a data set, or returns it if it exists with the same definition.
     pub async fn create_data_set(&self, request: CreateDataSet) -> Result<pb::DataSet> {
         check_is_of_no_tenant()?;
-        let CreateDataSet { data_set, unit, neighbouring, budget } = request;
+        let CreateDataSet { data_set, unit, neighbouring, budget, per_block } = request;
         let shares = Default::default();
-        let record = DataSetRecord { data_set: data_set.clone(), unit, neighbouring, budget, shares };
+        let blocks = Default::default();
+        let name = data_set.clone();
+        let record = DataSetRecord { data_set: name, unit, neighbouring, budget, shares, blocks, per_block };
         let created = self.with_ledger(move |ledger| ledger.create_data_set(&record)).await?;
         info!(%data_set, ?created, epsilon = budget.epsilon, delta = budget.delta, "data set recorded");
         self.data_set(data_set).await
@@ -40,6 +42,16 @@ impl Coordinator {
         self.with_ledger(move |ledger| budget::set_share(ledger, &request)).await?;
         let epsilon = share.map(|share| share.epsilon);
         info!(%data_set, %tenant, epsilon, delta = share.map(|share| share.delta), "share set");
+        self.data_set(data_set).await
+    }
+
+    /// Records a block of a data set.
+    pub async fn add_block(&self, request: AddBlock) -> Result<pb::DataSet> {
+        check_is_of_no_tenant()?;
+        self.check_charges_known().await?;
+        let AddBlock { data_set, block, from, until, .. } = request.clone();
+        self.with_ledger(move |ledger| budget::add_block(ledger, &request)).await?;
+        info!(%data_set, %block, %from, %until, "block added");
         self.data_set(data_set).await
     }
 

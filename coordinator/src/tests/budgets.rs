@@ -1,9 +1,10 @@
 //! Data sets: admission through the service, and what an ended job keeps.
 
 use proto::model::{
-    BudgetedAccount, CreateDataSet, JobMark, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit,
+    AddBlock, BudgetedAccount, CreateDataSet, JobMark, NeighbouringRelation, OpenBranch, PrivacyBudget,
+    PrivacyUnit,
 };
-use proto::{DataSetId, pb};
+use proto::{BlockId, DataSetId, Day, pb};
 
 use super::*;
 
@@ -18,6 +19,7 @@ fn charged(name: &str) -> CreateJob {
         neighbouring: NeighbouringRelation::ZeroOut,
         sampling: String::new(),
         tenant: None,
+        blocks: Default::default(),
     };
     CreateJob { job: JobId::new(name).unwrap(), account: Some(account), ..create(4096, 1) }
 }
@@ -33,6 +35,7 @@ async fn with_data_set(coordinator: &Coordinator, epsilon: f64) -> pb::DataSet {
         unit: PrivacyUnit::User,
         neighbouring: NeighbouringRelation::ZeroOut,
         budget: PrivacyBudget::new(epsilon, 1e-6).unwrap(),
+        per_block: false,
     };
     coordinator.create_data_set(request).await.unwrap()
 }
@@ -197,4 +200,46 @@ async fn a_new_job_is_charged_when_workers_have_reported() {
     let (created, ()) = tokio::join!(coordinator.create_job(charged("job")), late);
     let refused = created.unwrap_err();
     assert!(refused.kind() == "ledger_behind" && refused.to_string().contains("worker a"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_charged_in_each_block_that_it_names_or_refused() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    with_data_set(&coordinator, of_jobs(3.0)).await;
+    let of = |name: &str, blocks: &[&str]| {
+        let request = charged(name);
+        let blocks = blocks.iter().map(|block| BlockId::new(*block).unwrap()).collect();
+        CreateJob {
+            account: request.account.clone().map(|account| BudgetedAccount { blocks, ..account }),
+            ..request
+        }
+    };
+    let nothing = coordinator.create_job(of("job", &["nov"])).await.unwrap_err();
+    assert_eq!(nothing.kind(), "invalid_argument", "{nothing}");
+    for (block, month, jobs) in [("nov", 11, 1.0), ("oct", 10, 2.0)] {
+        let day = |month: u32| Day::new(format!("2026-{month:02}-01")).unwrap();
+        let request = AddBlock {
+            data_set: mails(),
+            block: BlockId::new(block).unwrap(),
+            from: day(month),
+            until: day(month + 1),
+            budget: Some(PrivacyBudget::new(of_jobs(jobs) + 0.001, 1e-6).unwrap()),
+        };
+        coordinator.add_block(request).await.unwrap();
+    }
+    let none = coordinator.create_job(charged("job")).await.unwrap_err();
+    assert!(none.to_string().contains("account.blocks is missing"), "{none}");
+    let unknown = coordinator.create_job(of("job", &["dec"])).await.unwrap_err();
+    assert_eq!(unknown.kind(), "not_found", "{unknown}");
+    coordinator.create_job(of("job", &["nov", "oct"])).await.unwrap();
+    let refused = coordinator.create_job(of("other", &["oct", "nov"])).await.unwrap_err();
+    let ServiceError::BudgetExceeded(shortfall) = &refused else { panic!("{refused}") };
+    assert!(shortfall.block == "nov" && shortfall.left.starts_with("0.00"), "{refused}");
+    coordinator.create_job(of("other", &["oct"])).await.unwrap();
+    coordinator.bind_now(bind(0..1, "x")).await.unwrap();
+    let shown = coordinator.data_set(mails()).await.unwrap();
+    let spent: Vec<f64> = shown.blocks.iter().map(|block| epsilon(block.spent)).collect();
+    assert!(spent.len() == 2 && spent.iter().all(|spent| (spent - of_jobs(1.0)).abs() < 1e-6), "{shown:?}");
+    assert!((epsilon(shown.blocks[1].reserved) - (of_jobs(2.0) - of_jobs(1.0))).abs() < 1e-6, "{shown:?}");
 }

@@ -107,6 +107,7 @@ impl Fixture {
             unit: PrivacyUnit::User,
             neighbouring: NeighbouringRelation::ZeroOut,
             budget: amount(of_jobs(4.0) + 0.01),
+            per_block: false,
         };
         fixture.by("admin", fixture.coordinator.create_data_set(request)).await.unwrap();
         for (name, jobs) in [("ads", 2.0), ("search", 3.0)] {
@@ -129,6 +130,7 @@ impl Fixture {
             neighbouring: NeighbouringRelation::ZeroOut,
             sampling: String::new(),
             tenant: stated.map(tenant),
+            blocks: Default::default(),
         };
         let request = CreateJob { job: JobId::new(name).unwrap(), account: Some(account), ..create(4096, 1) };
         self.by(token, self.coordinator.create_job(request)).await
@@ -188,6 +190,7 @@ async fn a_tenant_changes_no_budget_and_no_job_of_another() {
         unit: PrivacyUnit::User,
         neighbouring: NeighbouringRelation::ZeroOut,
         budget: more,
+        per_block: false,
     };
     denied(fixture.by("ads", coordinator.open_branch(back())).await.map(drop));
     denied(fixture.by("ads", coordinator.resume(job(), &cursor, false)).await.map(drop));

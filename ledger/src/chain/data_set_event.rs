@@ -1,15 +1,15 @@
 //! The events of a data set, and the state that they determine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proto::{
-    DataSetId, JobId, Nonce, SweepId, TenantId,
+    BlockId, DataSetId, JobId, Nonce, SweepId, TenantId,
     model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    SweepRecord,
+    BlockRecord, SweepRecord,
     data_set::{Charge, ChargeState, DataSetRecord},
 };
 
@@ -28,6 +28,9 @@ pub enum DataSetEvent {
         neighbouring: NeighbouringRelation,
         /// The budget.
         budget: PrivacyBudget,
+        /// Whether it is of each block, and none is of all blocks together.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        per_block: bool,
     },
     /// Another budget took the place of the last.
     BudgetGranted {
@@ -41,6 +44,13 @@ pub enum DataSetEvent {
         /// The share.
         share: Option<PrivacyBudget>,
     },
+    /// A block was added.
+    BlockAdded {
+        /// The block's name.
+        name: BlockId,
+        /// Its days and its budget.
+        block: BlockRecord,
+    },
     /// A job was created, and its whole plan is charged for.
     Reserved {
         /// The job.
@@ -52,6 +62,9 @@ pub enum DataSetEvent {
         /// The tenant whose share it is in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tenant: Option<TenantId>,
+        /// The blocks that it reads; none for all of them, those of the future too.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        blocks: BTreeSet<BlockId>,
     },
     /// A job rewound.
     Recharged {
@@ -128,12 +141,14 @@ impl ReplayedDataSet {
     /// Applies the next event. Error: it can't follow those before.
     pub fn apply(&mut self, name: &str, event: DataSetEvent) -> Result<(), &'static str> {
         let Some((record, _)) = &mut self.created else {
-            let DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget } = event else {
+            let DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget, per_block } = event else {
                 return Err("a data set is recorded first");
             };
             let data_set = DataSetId::new(name).map_err(|_| "a name that no data set can have")?;
             let shares = BTreeMap::new();
-            self.created = Some((DataSetRecord { data_set, unit, neighbouring, budget, shares }, ledger));
+            let blocks = BTreeMap::new();
+            let record = DataSetRecord { data_set, unit, neighbouring, budget, shares, blocks, per_block };
+            self.created = Some((record, ledger));
             return Ok(());
         };
         match event {
@@ -147,7 +162,14 @@ impl ReplayedDataSet {
                     record.shares.remove(&tenant).ok_or("a share that was there is taken away")?;
                 }
             },
-            DataSetEvent::Reserved { job, job_nonce, charge, tenant } => {
+            DataSetEvent::BlockAdded { name, block } => {
+                record.check_new_block(&name, &block).map_err(|_| "a block apart from the others")?;
+                if record.blocks.insert(name, block).is_some() {
+                    return Err("a block is added once");
+                }
+            }
+            DataSetEvent::Reserved { job, job_nonce, charge, tenant, blocks } => {
+                record.check_blocks(&blocks).map_err(|_| "a job of blocks that are there")?;
                 let charge = Charge {
                     data_set: record.data_set.clone(),
                     job_nonce,
@@ -156,6 +178,7 @@ impl ReplayedDataSet {
                     state: ChargeState::Open,
                     sweep: None,
                     tenant,
+                    blocks,
                 };
                 self.charge(job, charge)?;
             }
@@ -183,6 +206,7 @@ impl ReplayedDataSet {
                     state: ChargeState::Open,
                     sweep: Some(sweep),
                     tenant: None,
+                    blocks: BTreeSet::new(),
                 };
                 self.charge(job, charge)?;
             }

@@ -9,7 +9,9 @@
 //! what each branch before had released, and [`Ledger::bind`](crate::Ledger::bind) refuses rows ≥ n and every branch but
 //! the current one.
 
-use proto::{DataSetId, JobId, SweepId, TenantId};
+use std::collections::BTreeSet;
+
+use proto::{BlockId, DataSetId, JobId, SweepId, TenantId};
 use redb::ReadableTable;
 
 use super::sweep_runs;
@@ -32,8 +34,11 @@ pub fn reserve(
     job: &JobRecord,
     reservation: &Reservation,
 ) -> Result<(), Fail> {
-    let Reservation { data_set, event, expected, sweep, tenant } = reservation;
-    existing(&transaction.open_table(DATA_SETS)?, data_set)?;
+    let Reservation { data_set, event, expected, sweep, tenant, blocks } = reservation;
+    let record = existing(&transaction.open_table(DATA_SETS)?, data_set)?;
+    if sweep.is_none() {
+        record.check_blocks(blocks)?;
+    }
     let changed = || LedgerError::DataSetChanged { data_set: data_set.to_string() };
     check_head(&transaction.open_table(HEADS)?, data_set, expected.ok_or_else(changed)?)?;
     let charge = Charge {
@@ -44,6 +49,7 @@ pub fn reserve(
         state: ChargeState::Open,
         sweep: sweep.clone(),
         tenant: tenant.clone(),
+        blocks: blocks.clone(),
     };
     put_charge(&mut transaction.open_table(CHARGES)?, &job.job, &charge)?;
     if let Some(sweep) = sweep {
@@ -54,6 +60,7 @@ pub fn reserve(
         job_nonce: job.nonce,
         charge: event.clone(),
         tenant: tenant.clone(),
+        blocks: blocks.clone(),
     };
     chains::append(transaction, data_set, &reserved)
 }
@@ -78,12 +85,20 @@ pub fn check_same(
             let name = |tenant: &Option<TenantId>| tenant.as_ref().map_or_else(none, ToString::to_string);
             format!("tenant is {}, requested {}", name(&charge.tenant), name(&requested.tenant))
         }
+        (Some(charge), Some(requested)) if charge.blocks != requested.blocks => {
+            format!("blocks are {}, requested {}", named(&charge.blocks), named(&requested.blocks))
+        }
         (Some(charge), Some(requested)) if charge.planned != requested.event => {
             format!("account is {}, requested {}", charge.planned, requested.event)
         }
         _ => return Ok(()),
     };
     Err(LedgerError::AlreadyExists { what: "job", name: job.to_string(), difference }.into())
+}
+
+fn named(blocks: &BTreeSet<BlockId>) -> String {
+    let names: Vec<&str> = blocks.iter().map(BlockId::as_str).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// Charges a job for a branch that it opens.

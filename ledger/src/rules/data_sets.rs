@@ -34,9 +34,9 @@ impl Ledger {
             }
             self.copies.check()?;
             data_sets.insert(record.data_set.as_str(), tables::encode(record)?.as_slice())?;
-            let DataSetRecord { unit, neighbouring, budget, .. } = *record;
+            let DataSetRecord { unit, neighbouring, budget, per_block, .. } = *record;
             let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
-            let event = DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget };
+            let event = DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget, per_block };
             chains::append(transaction, &record.data_set, &event)?;
             Ok(Outcome::Commit(Created::New))
         })
@@ -158,6 +158,7 @@ fn same_definition(existing: &DataSetRecord, requested: &DataSetRecord) -> Resul
         ("unit", existing.unit.to_string(), requested.unit.to_string()),
         ("neighbouring", existing.neighbouring.to_string(), requested.neighbouring.to_string()),
         ("budget", budget(existing), budget(requested)),
+        ("per_block", existing.per_block.to_string(), requested.per_block.to_string()),
     ];
     match pairs.iter().find(|(_, old, new)| old != new) {
         None => Ok(()),

@@ -3,6 +3,7 @@
 pub mod adoptions;
 pub mod archives;
 pub mod bindings;
+mod blocks;
 pub mod branches;
 pub mod charges;
 mod checkpoint_list;

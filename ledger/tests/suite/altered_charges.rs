@@ -22,12 +22,15 @@ fn charged(place: &Place) {
         neighbouring: NeighbouringRelation::ZeroOut,
         budget: PrivacyBudget::new(2.0, 1e-6).unwrap(),
         shares: Default::default(),
+        blocks: Default::default(),
+        per_block: false,
     };
     ledger.create_data_set(&record).unwrap();
     let expected = Some(ledger.data_set(&data_set).unwrap().head);
     let event = "{\"rho\":0.5}".to_owned();
     let tenant = TenantId::new("ads").ok();
-    let reservation = Reservation { data_set, event, expected, sweep: None, tenant };
+    let blocks = Default::default();
+    let reservation = Reservation { data_set, event, expected, sweep: None, tenant, blocks };
     ledger.create_charged_job(&job("j"), &two_shards(), Some(&reservation)).unwrap();
     let data_set = reservation.data_set;
     let tenant = TenantId::new("search").unwrap();

@@ -25,6 +25,8 @@ fn mails() -> DataSetRecord {
         // A number whose last digit not every reader of JSON gets right.
         budget: PrivacyBudget::new(0.1 + 0.2, 1e-6).unwrap(),
         shares: Default::default(),
+        blocks: Default::default(),
+        per_block: false,
     }
 }
 
@@ -39,6 +41,7 @@ fn reservation(expected: Head) -> Reservation {
         expected: Some(expected),
         sweep: None,
         tenant: None,
+        blocks: Default::default(),
     }
 }
 

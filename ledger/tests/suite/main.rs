@@ -8,6 +8,7 @@ mod archives;
 mod archives_and_replay;
 mod backup;
 mod binding;
+mod blocks;
 mod branches;
 mod chain;
 mod checkpoint_list;

@@ -13,6 +13,9 @@ pub struct BudgetShortfall {
     /// The tenant whose share does not hold the request; empty where it is the whole budget that does not.
     #[serde(default)]
     pub tenant: String,
+    /// The block whose budget does not hold the request; empty where it is that of the data set.
+    #[serde(default)]
+    pub block: String,
     /// δ of the budget or share.
     pub delta: String,
     /// ε of the budget or share.
@@ -21,6 +24,9 @@ pub struct BudgetShortfall {
     pub spent: String,
     /// By how much ε grows with the other charges.
     pub reserved: String,
+    /// What the budget or share holds beyond both; empty in what an older coordinator answers.
+    #[serde(default)]
+    pub left: String,
     /// ε of the request alone.
     pub asked: String,
     /// ε of all charges and the request together.
@@ -31,21 +37,26 @@ pub struct BudgetShortfall {
 
 impl fmt::Display for BudgetShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { data_set, tenant, delta, budget, spent, reserved, asked, total, fits } = self;
+        let Self { data_set, tenant, block, delta, budget, spent, reserved, left, asked, total, fits } = self;
+        let place = match block.as_str() {
+            "" => format!("data set {data_set}"),
+            block => format!("block {block} of data set {data_set}"),
+        };
         match tenant.as_str() {
-            "" => write!(f, "data set {data_set} has a budget")?,
-            tenant => write!(f, "tenant {tenant} has a share in data set {data_set}")?,
+            "" => write!(f, "{place} has a budget")?,
+            tenant => write!(f, "tenant {tenant} has a share in {place}")?,
         }
-        write!(
-            f,
-            " of ε = {budget} at δ = {delta}: spent is {spent}, reserved {reserved} more; the request alone costs {asked}, \
-             and all together {total}. Allowed: "
-        )?;
+        write!(f, " of ε = {budget} at δ = {delta}: spent is {spent}, reserved {reserved} more")?;
+        if !left.is_empty() {
+            write!(f, ", left {left}")?;
+        }
+        write!(f, "; the request alone costs {asked}, and all together {total}. Allowed: ")?;
         if !fits.is_empty() {
             write!(f, "noise_multiplier at least {fits}, or ")?;
         }
-        f.write_str(match tenant.as_str() {
-            "" => "a larger budget (rustle budget grant)",
+        f.write_str(match (tenant.as_str(), block.as_str()) {
+            ("", "") => "a larger budget (rustle budget grant)",
+            ("", _) => "other blocks",
             _ => "a larger share (rustle budget share)",
         })
     }

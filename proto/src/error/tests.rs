@@ -47,10 +47,12 @@ fn one_of_each() -> Vec<ServiceError> {
         BudgetExceeded(Box::new(BudgetShortfall {
             data_set: text(),
             tenant: text(),
+            block: text(),
             delta: text(),
             budget: text(),
             spent: text(),
             reserved: text(),
+            left: text(),
             asked: text(),
             total: text(),
             fits: text(),

@@ -1,11 +1,13 @@
 //! Data sets, their budgets, and the account that a job's charge rests on.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::{DataSetId, Result, ServiceError, TenantId, pb};
+use super::named_blocks::named_blocks;
+use crate::{BlockId, DataSetId, Result, ServiceError, TenantId, pb};
 
 /// The unit of privacy: the holder of the contribution that is clipped to the clip norm in every round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,8 +127,10 @@ pub struct CreateDataSet {
     pub unit: PrivacyUnit,
     /// The relation that the budget holds under.
     pub neighbouring: NeighbouringRelation,
-    /// The most that all jobs together may cost.
+    /// The most that all jobs together may cost; where `per_block`, those that read any one block.
     pub budget: PrivacyBudget,
+    /// Whether the budget is of each block of the data set, and none is of all blocks together.
+    pub per_block: bool,
 }
 
 impl TryFrom<pb::CreateDataSetRequest> for CreateDataSet {
@@ -137,6 +141,7 @@ impl TryFrom<pb::CreateDataSetRequest> for CreateDataSet {
             unit: request.unit.parse()?,
             neighbouring: request.neighbouring.parse()?,
             budget: request.budget.try_into()?,
+            per_block: request.per_block,
         })
     }
 }
@@ -176,6 +181,8 @@ pub struct BudgetedAccount {
     pub sampling: String,
     /// The tenant whose share is charged; `None` for none.
     pub tenant: Option<TenantId>,
+    /// The blocks that the job reads, each of which is charged; none where the data set has no blocks.
+    pub blocks: BTreeSet<BlockId>,
 }
 
 impl TryFrom<pb::BudgetedAccount> for BudgetedAccount {
@@ -190,6 +197,7 @@ impl TryFrom<pb::BudgetedAccount> for BudgetedAccount {
                 .filter(|tenant| !tenant.is_empty())
                 .map(TenantId::new)
                 .transpose()?,
+            blocks: named_blocks(account.blocks)?,
         })
     }
 }

@@ -1,17 +1,19 @@
 //! Admission: a charge is taken on only where the budget holds it beside all others.
 
+use std::collections::BTreeSet;
+
 use accounting::Event;
 use accounting::calibration::{Target, noise_multiplier};
 use ledger::{ChargedJob, Created, DataSetRecord, DataSetState, Head, Ledger, LedgerError, Reservation};
 use proto::model::{BudgetedAccount, PrivacyBudget};
-use proto::{BudgetShortfall, DataSetId, JobId};
+use proto::{BlockId, BudgetShortfall, DataSetId, JobId};
 
 use super::bound::{Bound, ChargeKind};
 use super::decision::decide;
 use super::events::{self, invalid};
 use super::odometer::is_spent;
 use super::rounding::{ROUNDING, rounded_up};
-use super::shares;
+use super::{blocks, shares};
 use crate::job::JobDefinition;
 
 /// Creates a job whose whole plan, `event`, its data set's budget holds. A job that exists under the same definition and
@@ -50,10 +52,13 @@ pub fn admit(
     check_same_neighbours(&state.record, account)?;
     let expected = match ledger.job(job)? {
         Some(_) => None,
-        None => Some(admitted(&state, event, ChargeKind::Job(account.tenant.as_ref()))?),
+        None => {
+            state.record.check_blocks(&account.blocks)?;
+            Some(admitted(&state, event, ChargeKind::Job(account.tenant.as_ref()), &account.blocks)?)
+        }
     };
-    let BudgetedAccount { data_set, tenant, .. } = account.clone();
-    Ok(Admission(Reservation { data_set, event: text, expected, sweep: None, tenant }))
+    let BudgetedAccount { data_set, tenant, blocks, .. } = account.clone();
+    Ok(Admission(Reservation { data_set, event: text, expected, sweep: None, tenant, blocks }))
 }
 
 /// Creates the job that was admitted.
@@ -83,9 +88,14 @@ pub fn check_same_neighbours(record: &DataSetRecord, account: &BudgetedAccount) 
     Ok(())
 }
 
-/// Returns the end of the chain on which the event was found to fit, in the tenant's share and in the whole.
-pub fn admitted(state: &DataSetState, event: &Event, kind: ChargeKind<'_>) -> Result<Head, LedgerError> {
-    let bounds = Bound::of_charge(&state.record, kind)?;
+/// Returns the end of the chain on which the event was found to fit, in the tenant's share, in the whole and in each block.
+pub fn admitted(
+    state: &DataSetState,
+    event: &Event,
+    kind: ChargeKind<'_>,
+    blocks: &BTreeSet<BlockId>,
+) -> Result<Head, LedgerError> {
+    let bounds = Bound::of_charge(&state.record, kind, blocks)?;
     let all = |_: &ChargedJob| true;
     bounds
         .iter()
@@ -115,10 +125,12 @@ pub fn check_fits(
     Err(LedgerError::BudgetExceeded(Box::new(BudgetShortfall {
         data_set: state.record.data_set.to_string(),
         tenant: bound.tenant.as_ref().map_or_else(String::new, ToString::to_string),
+        block: bound.block.as_ref().map_or_else(String::new, ToString::to_string),
         delta: delta.to_string(),
         budget: budget.to_string(),
         spent: digits(spent),
         reserved: digits((before - spent).max(0.0)),
+        left: format!("{:.6}", ((budget - before).max(0.0) * 1e6).floor() / 1e6),
         asked: digits(bound.epsilon(vec![asked.clone()], &state.record)?),
         total: digits(total),
         fits: fits().map(rounded_up).unwrap_or_default(),
@@ -153,15 +165,18 @@ pub fn grant(ledger: &Ledger, data_set: &DataSetId, budget: PrivacyBudget) -> Re
     decide(|| {
         let state = ledger.data_set(data_set)?;
         shares::check_within(&state.record, budget)?;
-        let bound = Bound { tenant: None, budget };
-        let total = bound.epsilon(bound.charged(&state, |_| true)?, &state.record)?;
-        if total * (1.0 + ROUNDING) > budget.epsilon {
-            let least = rounded_up(total * (1.0 + ROUNDING));
-            let allowed = format!(
-                "at least {least}, which is spent and reserved in data set {data_set} at δ = {}",
-                budget.delta
-            );
-            return Err(invalid("epsilon", budget.epsilon, allowed));
+        blocks::check_within(&state.record, budget)?;
+        for bound in Bound::of_budget(&state.record, None, budget) {
+            let total = bound.epsilon(bound.charged(&state, |_| true)?, &state.record)?;
+            if total * (1.0 + ROUNDING) > budget.epsilon {
+                let least = rounded_up(total * (1.0 + ROUNDING));
+                let place = bound.place(data_set);
+                let allowed = format!(
+                    "at least {least}, which is spent and reserved in {place} at δ = {}",
+                    budget.delta
+                );
+                return Err(invalid("epsilon", budget.epsilon, allowed));
+            }
         }
         ledger.grant_budget(data_set, budget, state.head)
     })

@@ -1,9 +1,11 @@
-//! The bounds that charges must stay within: the whole budget of a data set, and each tenant's share of it.
+//! The bounds that charges must stay within: the whole budget of a data set, that of each of its blocks, and each tenant's share.
+
+use std::collections::BTreeSet;
 
 use accounting::{Account, Event};
-use ledger::{ChargedJob, DataSetRecord, DataSetState, LedgerError};
-use proto::TenantId;
+use ledger::{BlockRecord, Charge, ChargedJob, DataSetRecord, DataSetState, LedgerError};
 use proto::model::PrivacyBudget;
+use proto::{BlockId, DataSetId, TenantId};
 
 use super::events::{self, invalid};
 
@@ -23,6 +25,8 @@ pub enum ChargeKind<'a> {
 pub struct Bound {
     /// The tenant whose charges count; `None` for all charges.
     pub tenant: Option<TenantId>,
+    /// The block that they read; `None` for charges of all blocks.
+    pub block: Option<BlockId>,
     /// The most that they may cost.
     pub budget: PrivacyBudget,
 }
@@ -69,24 +73,72 @@ impl<'a> ChargeKind<'a> {
 }
 
 impl Bound {
-    /// Returns the bound on all charges.
-    pub fn whole(record: &DataSetRecord) -> Self {
-        Self { tenant: None, budget: record.budget }
+    /// Returns the part of the data set that the bound is on, in words.
+    pub fn place(&self, data_set: &DataSetId) -> String {
+        match &self.block {
+            None => format!("data set {data_set}"),
+            Some(block) => format!("block {block} of data set {data_set}"),
+        }
     }
 
-    /// Returns the bounds on a charge: that on its tenant's share, where the data set has shares, and that on the whole.
+    /// Returns the bound on all charges.
+    pub fn whole(record: &DataSetRecord) -> Self {
+        Self { tenant: None, block: None, budget: record.budget }
+    }
+
+    /// Returns the bounds that a budget of the data set, or a tenant's share of it, stands for: one on all charges, or where budgets
+    /// are per block, one on those of each block.
+    pub fn of_budget(record: &DataSetRecord, tenant: Option<&TenantId>, budget: PrivacyBudget) -> Vec<Self> {
+        Self::within(record, tenant, budget, record.blocks.keys())
+    }
+
+    fn within<'b>(
+        record: &DataSetRecord,
+        tenant: Option<&TenantId>,
+        budget: PrivacyBudget,
+        blocks: impl Iterator<Item = &'b BlockId>,
+    ) -> Vec<Self> {
+        let bound = |block: Option<&BlockId>| Self { tenant: tenant.cloned(), block: block.cloned(), budget };
+        let each: Vec<Self> = blocks.filter(|_| record.per_block).map(Some).map(bound).collect();
+        // Without a block there is no bound but that on all.
+        if each.is_empty() { vec![bound(None)] } else { each }
+    }
+
+    /// Returns the bounds on a charge of a job that names these blocks, or none, which stands for all: on its tenant's share, where
+    /// the data set has shares, on the whole, and on each block.
     ///
     /// # Errors
     /// [`LedgerError::Invalid`] where only tenants with a share may spend, and the charge is in none.
-    pub fn of_charge(record: &DataSetRecord, kind: ChargeKind<'_>) -> Result<Vec<Self>, LedgerError> {
+    pub fn of_charge(
+        record: &DataSetRecord,
+        kind: ChargeKind<'_>,
+        named: &BTreeSet<BlockId>,
+    ) -> Result<Vec<Self>, LedgerError> {
+        let blocks: Vec<&BlockId> = match named.len() {
+            0 => record.blocks.keys().collect(),
+            _ => named.iter().collect(),
+        };
         if record.shares.is_empty() {
-            return Ok(vec![Self::whole(record)]);
+            return Ok(Self::of_all(record, &blocks));
         }
         let Some((tenant, share)) = kind.tenant().and_then(|tenant| record.shares.get_key_value(tenant))
         else {
             return Err(kind.without_share(record));
         };
-        Ok(vec![Self { tenant: Some(tenant.clone()), budget: *share }, Self::whole(record)])
+        let of_share = Self::within(record, Some(tenant), *share, blocks.iter().copied());
+        Ok([of_share, Self::of_all(record, &blocks)].concat())
+    }
+
+    /// Returns the bounds on the charges of all tenants. Where budgets are per block, there is none on all blocks together.
+    fn of_all(record: &DataSetRecord, blocks: &[&BlockId]) -> Vec<Self> {
+        let of_block = |(name, block): (&BlockId, &BlockRecord)| Self {
+            tenant: None,
+            block: Some(name.clone()),
+            budget: block.budget,
+        };
+        let each = blocks.iter().filter_map(|name| record.blocks.get_key_value(*name)).map(of_block);
+        let has_whole = !record.per_block || blocks.is_empty();
+        has_whole.then(|| Self::whole(record)).into_iter().chain(each).collect()
     }
 
     /// Returns the events of the charges under this bound that `counts` selects, in order of their jobs, then those of sweeps;
@@ -99,13 +151,15 @@ impl Bound {
         let jobs = state.charges.iter().filter(|charged| events::costs(charged) && self.covers(charged));
         let jobs = jobs.filter(|charged| counts(charged));
         let jobs = jobs.map(|charged| events::from_text(&charged.job, &charged.charge.event));
-        // A sweep is in no share.
+        // A sweep is in no share, and in every block.
         let sweeps = state.sweeps.iter().filter(|_| self.tenant.is_none());
         jobs.chain(sweeps.map(events::of_sweep)).collect()
     }
 
     fn covers(&self, charged: &ChargedJob) -> bool {
-        self.tenant.is_none() || charged.charge.tenant == self.tenant
+        let Charge { tenant, blocks, .. } = &charged.charge;
+        let is_of_block = self.block.as_ref().is_none_or(|block| blocks.is_empty() || blocks.contains(block));
+        is_of_block && (self.tenant.is_none() || *tenant == self.tenant)
     }
 
     /// Returns ε of all these events together, at the bound's δ, under the data set's relation.

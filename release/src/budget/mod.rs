@@ -22,12 +22,19 @@
 //! A data set may have a share for each tenant. Then each charge is in the share of one tenant, and is admitted only where both
 //! the share and the whole budget hold it, each beside the charges that count in it.
 //!
+//! # Blocks
+//!
+//! A data set that grows may have blocks, days of records with a budget each. Then each new job names the blocks that it reads, and
+//! is admitted only where each of them holds its whole event beside what is charged there. Each charge is one record of the ledger
+//! with all of its blocks, so that whatever changes it changes it in each of them.
+//!
 //! # Decisions
 //!
 //! The ledger composes nothing. A decision is made here, on one state of the data set, and the ledger applies it in one
 //! transaction with what it admits, unless the state has changed since; then it is made again.
 
 mod admission;
+mod blocks;
 mod bound;
 mod decision;
 mod events;
@@ -36,9 +43,11 @@ mod rewinds;
 mod rounding;
 mod shares;
 mod shown;
+mod shown_blocks;
 mod sweeps;
 
 pub use admission::{Admission, admit, create_admitted, create_job, grant};
+pub use blocks::add_block;
 pub use decision::ATTEMPTS;
 pub use events::planned_event;
 pub use odometer::Odometer;

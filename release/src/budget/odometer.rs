@@ -1,6 +1,8 @@
 //! What of a budget is spent, reserved and left.
 
-use ledger::{ChargeState, ChargedJob, DataSetState, LedgerError, SweepRecord};
+use ledger::{BlockRecord, ChargeState, ChargedJob, DataSetState, LedgerError, SweepRecord};
+use proto::model::PrivacyBudget;
+use proto::{BlockId, TenantId};
 
 use super::bound::Bound;
 use super::events;
@@ -21,16 +23,45 @@ pub struct Odometer {
 }
 
 impl Odometer {
-    /// Reads the odometer of a data set. Many sampled jobs take seconds.
+    /// Reads the odometer of a data set; where budgets are per block, at the data set's δ, that of the block of which most is spent and
+    /// reserved, which bounds the others. Many sampled jobs take seconds.
     ///
     /// # Errors
     /// [`LedgerError::Invalid`] where the charges have no figure that f64 holds.
     pub fn of(state: &DataSetState) -> Result<Self, LedgerError> {
-        Self::within(&Bound::whole(&state.record), state)
+        Self::of_budget(state, None, state.record.budget)
+    }
+
+    /// Reads the odometer of a block.
+    ///
+    /// # Errors
+    /// Those of [`Odometer::of`].
+    pub fn of_block(state: &DataSetState, name: &BlockId, block: &BlockRecord) -> Result<Self, LedgerError> {
+        Self::within(&Bound { tenant: None, block: Some(name.clone()), budget: block.budget }, state)
+    }
+
+    /// Reads the odometer of the data set's budget, or of a tenant's share of it. Where they are per block it is that of the block of
+    /// which most is spent and reserved.
+    pub(super) fn of_budget(
+        state: &DataSetState,
+        tenant: Option<&TenantId>,
+        budget: PrivacyBudget,
+    ) -> Result<Self, LedgerError> {
+        let mut fullest: Option<Self> = None;
+        let mut adaptive = true;
+        for bound in Bound::of_budget(&state.record, tenant, budget) {
+            let read = Self::within(&bound, state)?;
+            adaptive &= read.adaptive;
+            if fullest.is_none_or(|fullest| fullest.spent + fullest.reserved < read.spent + read.reserved) {
+                fullest = Some(read);
+            }
+        }
+        let none = Self { spent: 0.0, reserved: 0.0, left: budget.epsilon, adaptive };
+        Ok(Self { adaptive, ..fullest.unwrap_or(none) })
     }
 
     /// Reads the odometer of one bound, at its δ: `left` is what that bound holds beyond both, and the others may hold less.
-    pub(super) fn within(bound: &Bound, state: &DataSetState) -> Result<Self, LedgerError> {
+    fn within(bound: &Bound, state: &DataSetState) -> Result<Self, LedgerError> {
         let spent = bound.epsilon(bound.charged(state, is_spent)?, &state.record)?;
         let all = events::composed(bound.charged(state, |_| true)?, &state.record)?;
         let total = bound.epsilon_of(&all)?;
@@ -41,6 +72,15 @@ impl Odometer {
             adaptive: all.rho().is_some(),
         })
     }
+}
+
+/// Returns ε, at the budget's δ, of all charges together, each once: for a unit whose data lies in every block.
+///
+/// # Errors
+/// Those of [`Odometer::of`].
+pub fn cost_of_all(state: &DataSetState) -> Result<f64, LedgerError> {
+    let whole = Bound::whole(&state.record);
+    whole.epsilon(whole.charged(state, |_| true)?, &state.record)
 }
 
 /// Returns ε of one job's charge alone, at the budget's δ; 0 for what was given back, and for a run of a sweep.

@@ -91,7 +91,9 @@ fn recharge(ledger: &Ledger, request: &OpenBranch, cause: Cause) -> Result<Optio
     let event = events::to_text(&asked)?;
     if event != charge.event && cause == Cause::Rewind {
         let others = |charged: &ChargedJob| charged.job != *job;
-        for bound in Bound::of_charge(&state.record, ChargeKind::Rewind(charge.tenant.as_ref()))? {
+        for bound in
+            Bound::of_charge(&state.record, ChargeKind::Rewind(charge.tenant.as_ref()), &charge.blocks)?
+        {
             check_fits(&state, &bound, others, &asked, || None)?;
         }
     }

@@ -41,13 +41,17 @@ fn check_share(state: &DataSetState, tenant: &TenantId, share: PrivacyBudget) ->
     if share.delta > budget.delta {
         return Err(invalid("share.delta", share.delta, most(budget.delta)));
     }
-    let bound = Bound { tenant: Some(tenant.clone()), budget: share };
-    let total = bound.epsilon(bound.charged(state, |_| true)?, &state.record)?;
-    if total * (1.0 + ROUNDING) > share.epsilon {
-        let least = rounded_up(total * (1.0 + ROUNDING));
-        let allowed =
-            format!("at least {least}, which tenant {tenant} is charged for at δ = {}", share.delta);
-        return Err(invalid("share.epsilon", share.epsilon, allowed));
+    for bound in Bound::of_budget(&state.record, Some(tenant), share) {
+        let total = bound.epsilon(bound.charged(state, |_| true)?, &state.record)?;
+        if total * (1.0 + ROUNDING) > share.epsilon {
+            let least = rounded_up(total * (1.0 + ROUNDING));
+            let place = bound.place(data_set);
+            let allowed = format!(
+                "at least {least}, which tenant {tenant} is charged for in {place} at δ = {}",
+                share.delta
+            );
+            return Err(invalid("share.epsilon", share.epsilon, allowed));
+        }
     }
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use ledger::{ChargeState, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
 use proto::model::PrivacyBudget;
 use proto::{TenantId, pb};
-use report::{Amount, ChargeLine, DataSetReport, ShareLine};
+use report::{ChargeLine, DataSetReport, ShareLine};
 
-use super::bound::Bound;
-use super::odometer::{Odometer, cost_alone, sweep_cost_alone};
+use super::odometer::{Odometer, cost_alone, cost_of_all, sweep_cost_alone};
+use super::shown_blocks::{amount, block_lines, blocks_of};
 
 /// Returns a data set with its odometer and all charges, those of sweeps last. Many sampled jobs take seconds.
 ///
@@ -16,7 +16,7 @@ use super::odometer::{Odometer, cost_alone, sweep_cost_alone};
 /// Those of [`Odometer::of`].
 pub fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
     let Odometer { spent, reserved, left, adaptive } = Odometer::of(state)?;
-    let DataSetRecord { data_set, unit, neighbouring, budget, .. } = &state.record;
+    let DataSetRecord { data_set, unit, neighbouring, budget, per_block, .. } = &state.record;
     let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
     let jobs = state.charges.iter().map(|charged| of_job(charged, state));
     let sweeps = state.sweeps.iter().map(|sweep| of_sweep(sweep, state));
@@ -33,6 +33,9 @@ pub fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
         head: state.head.hash.to_vec(),
         adaptive,
         shares: shares_of(state)?,
+        per_block: *per_block,
+        blocks: blocks_of(state)?,
+        all_blocks: if *per_block { amount(cost_of_all(state)?) } else { None },
     })
 }
 
@@ -50,8 +53,7 @@ fn share_of(
     state: &DataSetState,
 ) -> Result<pb::TenantShare, LedgerError> {
     let budget = *share.unwrap_or(&state.record.budget);
-    let bound = Bound { tenant: Some(tenant.clone()), budget };
-    let Odometer { spent, reserved, left, .. } = Odometer::within(&bound, state)?;
+    let Odometer { spent, reserved, left, .. } = Odometer::of_budget(state, Some(tenant), budget)?;
     let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
     Ok(pb::TenantShare {
         tenant: tenant.to_string(),
@@ -78,6 +80,7 @@ fn of_job(charged: &ChargedJob, state: &DataSetState) -> Result<pb::JobCharge, L
         event: charged.charge.event.clone(),
         epsilon: cost_alone(charged, state)?,
         tenant: charged.charge.tenant.as_ref().map_or_else(String::new, ToString::to_string),
+        blocks: charged.charge.blocks.iter().map(ToString::to_string).collect(),
     })
 }
 
@@ -90,16 +93,13 @@ fn of_sweep(sweep: &SweepRecord, state: &DataSetState) -> Result<pb::JobCharge, 
         event: sweep.charge.clone(),
         epsilon: sweep_cost_alone(sweep, state)?,
         tenant: String::new(),
+        blocks: Vec::new(),
     })
 }
 
 /// Returns the report on a data set, as `version` of the program writes it.
 #[must_use]
 pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
-    let amount = |amount: Option<pb::PrivacyAmount>| {
-        let pb::PrivacyAmount { epsilon, delta } = amount.unwrap_or_default();
-        Amount { epsilon, delta }
-    };
     let line = |charge: &pb::JobCharge| ChargeLine {
         job: charge.job.clone(),
         state: charge.state.clone(),
@@ -107,6 +107,7 @@ pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
         branch: charge.branch,
         epsilon: charge.epsilon,
         tenant: Some(charge.tenant.clone()).filter(|tenant| !tenant.is_empty()),
+        blocks: charge.blocks.clone(),
         event: serde_json::from_str(&charge.event).unwrap_or_default(),
     };
     let share = |share: &pb::TenantShare| ShareLine {
@@ -128,6 +129,9 @@ pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
         entries: data_set.entries,
         head: hex::encode(&data_set.head),
         shares: data_set.shares.iter().map(share).collect(),
+        per_block: data_set.per_block,
+        blocks: block_lines(data_set),
+        all_blocks: data_set.all_blocks.map(|all| amount(Some(all))),
         jobs: data_set.charges.iter().map(line).collect(),
         version: version.to_owned(),
     }

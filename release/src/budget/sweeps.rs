@@ -1,8 +1,10 @@
 //! Sweeps: a random number of runs of one event, of which only the best is published (Papernot and Steinke 2021,
 //! arXiv:2110.03620). The data set is charged for the selection in place of the runs.
 
+use std::collections::BTreeSet;
+
 use accounting::{AccountingError, Event, MatrixMechanism, RunCount};
-use ledger::{Created, Ledger, LedgerError, Reservation, SweepRecord};
+use ledger::{Created, DataSetRecord, Ledger, LedgerError, Reservation, SweepRecord};
 use proto::SweepId;
 use proto::model::BudgetedAccount;
 
@@ -61,7 +63,11 @@ pub fn create_sweep(
         let state = ledger.data_set(&account.data_set)?;
         check_same_neighbours(&state.record, account)?;
         let exists = state.sweeps.iter().any(|other| other.sweep == *name);
-        let expected = if exists { state.head } else { admitted(&state, &charge, ChargeKind::Sweep)? };
+        if !exists {
+            check_has_no_blocks(&state.record)?;
+        }
+        let expected =
+            if exists { state.head } else { admitted(&state, &charge, ChargeKind::Sweep, &BTreeSet::new())? };
         ledger.create_sweep(&record, expected)
     })
 }
@@ -88,9 +94,20 @@ pub fn create_run(
             expected: Some(state.head),
             sweep: Some(sweep.clone()),
             tenant: None,
+            blocks: BTreeSet::new(),
         };
         ledger.create_charged_job(&job.record, &job.shards, Some(&reservation))
     })
+}
+
+/// Refuses sweeps where there are blocks: they name none, and would be charged in all of them, those of the future too.
+fn check_has_no_blocks(record: &DataSetRecord) -> Result<(), LedgerError> {
+    if !record.per_block && record.blocks.is_empty() {
+        return Ok(());
+    }
+    let allowed =
+        format!("in a data set without blocks, as sweeps name none: data set {} has some", record.data_set);
+    Err(invalid("sweep", "not allowed", allowed))
 }
 
 /// Returns the event without the digest of its plan, which no account depends on: runs may differ in their clip norm.

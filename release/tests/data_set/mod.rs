@@ -17,16 +17,19 @@ pub fn account() -> BudgetedAccount {
         neighbouring: NeighbouringRelation::ZeroOut,
         sampling: String::new(),
         tenant: None,
+        blocks: Default::default(),
     }
 }
 
-/// Begins a ledger whose data set has this budget.
-pub fn begun(path: &Path, epsilon: f64) -> Ledger {
+/// Begins a ledger whose data set has this budget, of each of its blocks where `per_block`.
+pub fn begun(path: &Path, epsilon: f64, per_block: bool) -> Ledger {
     Ledger::init(path, Nonce::from_bytes([1; 32])).unwrap();
     let ledger = Ledger::open(path).unwrap();
     let BudgetedAccount { data_set, unit, neighbouring, .. } = account();
     let budget = PrivacyBudget::new(epsilon, DELTA).unwrap();
     let shares = Default::default();
-    ledger.create_data_set(&DataSetRecord { data_set, unit, neighbouring, budget, shares }).unwrap();
+    let blocks = Default::default();
+    let record = DataSetRecord { data_set, unit, neighbouring, budget, shares, blocks, per_block };
+    ledger.create_data_set(&record).unwrap();
     ledger
 }

@@ -8,6 +8,7 @@ use proto::model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit};
 use proto::{DataSetId, pb};
 use serde_json::{Value, json};
 
+use self::block::BlockCommand;
 use self::report::ReportArgs;
 use self::share::ShareArgs;
 use super::online;
@@ -16,6 +17,7 @@ use crate::figures::{rounded_down, rounded_up};
 use crate::output::{self, Answer, Format, Word, bad_use};
 use crate::streams;
 
+mod block;
 mod report;
 mod share;
 
@@ -46,7 +48,13 @@ pub enum BudgetCommand {
         /// δ at which ε is stated, strictly between 0 and 1
         #[arg(long, value_name = "DELTA")]
         delta: f64,
+        /// Let the budget be of each block (budget block add), and bound nothing over all blocks together
+        #[arg(long)]
+        per_block: bool,
     },
+    /// Add blocks: days of a data set that grows, with a budget of their own
+    #[command(subcommand)]
+    Block(BlockCommand),
     /// Show what of a budget is spent, reserved and left, and by which jobs
     Show(DataSetArgs),
     /// List all data sets
@@ -76,6 +84,7 @@ impl BudgetCommand {
             Self::List(coordinator) => coordinator,
             Self::Report(args) => args.coordinator(),
             Self::Share(args) => args.coordinator(),
+            Self::Block(command) => command.coordinator(),
             Self::Create { of, .. } | Self::Show(of) | Self::History(of) | Self::Grant { of, .. } => {
                 &of.coordinator
             }
@@ -92,11 +101,13 @@ impl BudgetCommand {
         online::block_on(&coordinator, async move {
             let client = to_call.client().await?;
             match self {
-                Self::Create { of, unit, neighbouring, epsilon, delta } => {
+                Self::Create { of, unit, neighbouring, epsilon, delta, per_block } => {
                     let budget = budget(epsilon, delta)?;
-                    let created = create(&client, &of.data_set, unit, neighbouring, budget).await?;
-                    print(&created, format)?;
+                    let request = request(&of.data_set, unit, neighbouring, budget);
+                    let request = pb::CreateDataSetRequest { per_block, ..request };
+                    print(&client.budgets().create(request).await?, format)?;
                 }
+                Self::Block(command) => print(&command.run(&client).await?, format)?,
                 Self::Show(of) => print(&client.budgets().get(&of.data_set).await?, format)?,
                 Self::List(_) => list(&client, format).await?,
                 Self::Report(args) => args.write(&client, word).await?,
@@ -118,22 +129,21 @@ pub fn budget(epsilon: f64, delta: f64) -> anyhow::Result<PrivacyBudget> {
     PrivacyBudget::new(epsilon, delta).map_err(bad_use)
 }
 
-/// Records a data set.
-pub async fn create(
-    client: &Client,
+/// Returns the request that records a data set whose budget is of all its data.
+pub fn request(
     data_set: &DataSetId,
     unit: PrivacyUnit,
     neighbouring: NeighbouringRelation,
     budget: PrivacyBudget,
-) -> anyhow::Result<pb::DataSet> {
+) -> pb::CreateDataSetRequest {
     let PrivacyBudget { epsilon, delta } = budget;
-    let request = pb::CreateDataSetRequest {
+    pb::CreateDataSetRequest {
         data_set: data_set.to_string(),
         unit: unit.to_string(),
         neighbouring: neighbouring.to_string(),
         budget: Some(pb::PrivacyAmount { epsilon, delta }),
-    };
-    Ok(client.budgets().create(request).await?)
+        per_block: false,
+    }
 }
 
 fn amount(amount: Option<&pb::PrivacyAmount>) -> Value {
@@ -153,6 +163,9 @@ fn show(data_set: &pb::DataSet) -> Answer {
         .with("adaptive", data_set.adaptive)
         .with("entries", data_set.entries)
         .with("head", hex::encode(&data_set.head))
+        .with("per_block", data_set.per_block)
+        .with("blocks", data_set.blocks.iter().map(block::json_of).collect::<Vec<_>>())
+        .with("all_blocks", amount(data_set.all_blocks.as_ref()))
         .with("shares", data_set.shares.iter().map(share::json_of).collect::<Vec<_>>())
         .with("jobs", charges)
 }
@@ -167,6 +180,7 @@ fn charge(charge: &pb::JobCharge) -> Value {
         "epsilon": charge.epsilon,
         "event": event,
         "tenant": Some(&charge.tenant).filter(|tenant| !tenant.is_empty()),
+        "blocks": charge.blocks,
     })
 }
 
@@ -175,10 +189,11 @@ fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
         return show(data_set).print(format);
     }
     streams::line(summary(std::slice::from_ref(data_set)))?;
+    block::print(data_set)?;
     if !data_set.shares.is_empty() {
         streams::line(share::table(&data_set.shares))?;
     }
-    let mut table = output::table(&["job", "state", "rows bound", "branch", "ε alone", "tenant"]);
+    let mut table = output::table(&["job", "state", "rows bound", "branch", "ε alone", "tenant", "blocks"]);
     for charge in &data_set.charges {
         let tenant = if charge.tenant.is_empty() { "-".to_owned() } else { charge.tenant.clone() };
         table.add_row([
@@ -188,6 +203,7 @@ fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
             &charge.branch.to_string(),
             &rounded_up(charge.epsilon),
             &tenant,
+            &block::named(data_set, charge),
         ]);
     }
     if !data_set.charges.is_empty() {

@@ -86,6 +86,7 @@ fn entries_of_data_sets_name_the_caller_too() {
         unit: "user".into(),
         neighbouring: "zero-out".into(),
         budget: Some(pb::PrivacyAmount { epsilon: 4.0, delta: 1e-6 }),
+        per_block: false,
     };
     run.block_on(operator.budgets().create(request)).unwrap();
     let data_set = DataSetId::new("mails").unwrap();

@@ -30,6 +30,7 @@ const TABLE: &str = "
 /rustle.v1.Budgets/ListDataSets                                  -           -      -       yes      yes      -
 /rustle.v1.Budgets/GrantBudget                                   -           -      -       yes      -        -
 /rustle.v1.Budgets/SetShare                                      -           -      -       yes      -        -
+/rustle.v1.Budgets/AddBlock                                      -           -      -       yes      -        -
 /rustle.v1.Budgets/ListDataSetEntries                            -           -      -       yes      yes      -
 /rustle.v1.Noise/GetRouting                                     -           -      own     own      -       -
 /rustle.v1.Noise/Bind                                           -           -      own     -        -       -

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use proto::model::{NeighbouringRelation, PrivacyUnit};
-use proto::{DataSetId, TenantId, pb};
+use proto::{BlockId, DataSetId, TenantId, pb};
 use report::SamplingAssumption;
 
 use crate::commands::report::sampling::SamplingArgs;
@@ -22,6 +22,9 @@ pub struct AccountArgs {
     /// Tenant whose share of the budget is charged [default: that of the caller's credentials, or none]
     #[arg(long, value_name = "TENANT", requires = "data_set")]
     tenant: Option<TenantId>,
+    /// Blocks of the data set that the job reads, each of which is charged; separated by commas
+    #[arg(long, value_name = "BLOCK,…", requires = "data_set", value_delimiter = ',')]
+    blocks: Vec<BlockId>,
     #[command(flatten)]
     sampling: SamplingArgs,
 }
@@ -39,6 +42,7 @@ impl AccountArgs {
         let neighbouring = self.neighbouring.unwrap_or(NeighbouringRelation::ZeroOut);
         let account = pb::BudgetedAccount {
             tenant: self.tenant.map_or_else(String::new, String::from),
+            blocks: self.blocks.into_iter().map(String::from).collect(),
             ..of(&data_set, self.unit.unwrap_or(PrivacyUnit::User), neighbouring)
         };
         match sampling {
@@ -66,5 +70,6 @@ pub fn of(
         neighbouring: neighbouring.to_string(),
         sampling: String::new(),
         tenant: String::new(),
+        blocks: Vec::new(),
     }
 }

@@ -33,7 +33,7 @@ impl UpBudgetArgs {
         let Some(data_set) = &self.budget else { return Ok(None) };
         if let Some((epsilon, delta)) = self.epsilon.zip(self.delta) {
             let budget = budget::budget(epsilon, delta)?;
-            budget::create(client, data_set, UNIT, RELATION, budget).await?;
+            client.budgets().create(budget::request(data_set, UNIT, RELATION, budget)).await?;
         }
         Ok(Some(job::account_of(data_set, UNIT, RELATION)))
     }
