@@ -14,7 +14,7 @@ use super::{
     election::{CUT_LOG_FORMAT, Identity, read_key},
     leader_lease::Term,
     log_reader::LogReader,
-    pages::{BETWEEN_ATTEMPTS, READ_LIMIT, apply, on_client, read_page},
+    pages::{BETWEEN_ATTEMPTS, READ_LIMIT, apply, forget_revisions, on_client, read_page},
     state::State,
 };
 use crate::{
@@ -25,8 +25,6 @@ use crate::{
 
 /// One attempt at a write.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
-/// One attempt at a compaction of etcd's revisions.
-const COMPACT_LIMIT: Duration = Duration::from_secs(10);
 /// The records that are removed at once: etcd does it within one attempt.
 const REMOVED_RECORDS: u64 = 10_000;
 /// The most records of one page.
@@ -58,32 +56,33 @@ impl Journal {
     /// Applies the last state and the whole log after it to empty tables, and deletes what earlier leaders left half written.
     /// Where that has grown to twice its bytes, and by `least_bytes`, a state takes its place if that has half of them or fewer.
     pub fn read(term: Term, db: &Database, least_bytes: u64) -> Result<Self> {
-        let lease = term.lease().clone();
-        // What another leader removes meanwhile is no damage.
-        Self::read_all(term, db, least_bytes).map_err(|error| lease.check().err().unwrap_or(error))
-    }
-
-    fn read_all(term: Term, db: &Database, least_bytes: u64) -> Result<Self> {
-        let state = on_client(&term, State::find(&term))??;
-        let mut length = Length::default();
-        if let Some(state) = &state {
-            state.read(&term, db)?;
-            length = Length { next: state.next, bytes: state.bytes, weighed: state.bytes, first: state.next.saturating_sub(1) };
-        }
-        let mut reader = LogReader::new(MOST_RECORDS, READ_LIMIT);
-        loop {
-            let page = on_client(&term, read_page(&term, length.next, &mut reader))??;
-            if page.records.is_empty() {
-                break;
-            }
-            length.next += page.records.len() as u64;
-            length.bytes += page.bytes;
-            apply(&term, db, page.records)?;
-        }
+        let (state, length) = Self::read_tables(&term, db)
+            // What another leader removes meanwhile is no damage.
+            .map_err(|error| term.lease().check().err().unwrap_or(error))?;
         let next = length.next;
         let journal = Self { term, length: Mutex::new(length), least_bytes };
         on_client(&journal.term, journal.clear(next, state.as_ref()))??;
         Ok(journal)
+    }
+
+    fn read_tables(term: &Term, db: &Database) -> Result<(Option<State>, Length)> {
+        let state = on_client(term, State::find(term))??;
+        let mut length = Length::default();
+        if let Some(state) = &state {
+            state.read(term, db)?;
+            let first = state.next.saturating_sub(1);
+            length = Length { next: state.next, bytes: state.bytes, weighed: state.bytes, first };
+        }
+        let mut reader = LogReader::new(MOST_RECORDS, READ_LIMIT);
+        loop {
+            let page = on_client(term, read_page(term, length.next, &mut reader))??;
+            if page.records.is_empty() {
+                return Ok((state, length));
+            }
+            length.next += page.records.len() as u64;
+            length.bytes += page.bytes;
+            apply(term, db, page.records)?;
+        }
     }
 
     /// Deletes pieces whose record or state was never written, and records before the state: nothing refers to them.
@@ -93,7 +92,10 @@ impl Journal {
         match state {
             Some(state) => {
                 ranges.extend(keys.other_pieces(state.next, state.by));
-                ranges.extend([keys.log_between(0, state.next.saturating_sub(1)), keys.parts_before(state.next)]);
+                ranges.extend([
+                    keys.log_between(0, state.next.saturating_sub(1)),
+                    keys.parts_before(state.next),
+                ]);
             }
             None => ranges.push(keys.all_pieces().into()),
         }
@@ -172,26 +174,12 @@ impl Journal {
         let [before, after] = keys.other_pieces(next, by);
         write([keys.parts_before(next), before, after].map(delete).into())?;
         fail_point!("etcd::cut::end", CommitError::Unknown("a fail point".to_owned()));
-        let compacted = on_client(&self.term, self.forget_revisions()).map_err(CommitError::Refused)?;
+        let compacted = on_client(&self.term, forget_revisions(&self.term)).map_err(CommitError::Refused)?;
         if let Err(reason) = compacted {
             tracing::warn!(reason, "etcd keeps the revisions of removed records until it is compacted");
         }
         tracing::info!(records = next, bytes = state.bytes, "a state took the place of the log's records");
         Ok(())
-    }
-
-    /// Lets etcd forget what was there before its present revision: else removed records take as much room as before.
-    async fn forget_revisions(&self) -> Result<(), String> {
-        let Term { client, keys, .. } = &self.term;
-        let read = async |mut client: Client| client.get(keys.state(), None).await;
-        let answer = client.call_with_retry(READ_LIMIT, read).await.map_err(|error| error.to_string())?;
-        let revision = answer.header().map(|header| header.revision()).unwrap_or_default();
-        let compact = async |mut client: Client| client.compact(revision, None).await;
-        match client.call(COMPACT_LIMIT, compact).await {
-            Ok(_) => Ok(()),
-            // Compacted by another one meanwhile, or to be compacted after the next state.
-            Err(CallError::Refused(reason) | CallError::Unknown(reason)) => Err(reason),
-        }
     }
 
     /// Runs a transaction that etcd refuses unless this process still leads and `place` is still empty. An attempt

@@ -6,11 +6,11 @@
 //! it can write nothing, whatever its clock says; the lease is for a quick change of hands only.
 //!
 //! ```text
-//! PREFIX/ledger            {"format": 7, "ledger": ID}
+//! PREFIX/ledger            {"format": 7, "ledger": ID}; the format is 8 from the first state on
 //! PREFIX/leader            {"address": URL}, under the leader's lease
 //! PREFIX/log/NUMBER        {"by": LEADER, "changes": [[TABLE, KEY, VALUE], …]}, never changed
 //! PREFIX/part/NUMBER/BY/I  pieces of a record that is too large for one request
-//! PREFIX/state             {"by": LEADER, "next": NUMBER, …}: all tables before that record; the records before are removed
+//! PREFIX/state             {"by": LEADER, "next": NUMBER, …}: all tables before that record; the records before are removed, but for the last
 //! PREFIX/piece/NUMBER/BY/I pieces of a state, lines of [TABLE, KEY, VALUE]
 //! ```
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use etcd_client::{Client, GetOptions, GetResponse};
 use redb::Database;
 
-use super::{leader_lease::Term, log_reader::LogReader};
+use super::{client::CallError, leader_lease::Term, log_reader::LogReader};
 use crate::{
     LedgerError, Result,
     error::Fail,
@@ -18,6 +18,8 @@ use crate::{
 
 /// One page of the log.
 pub const READ_LIMIT: Duration = Duration::from_secs(20);
+/// One attempt at a compaction of etcd's revisions.
+const COMPACT_LIMIT: Duration = Duration::from_secs(10);
 /// More bytes than any page can have.
 const LARGEST_ANSWER: usize = 512 << 20;
 /// Pause before a call is made again.
@@ -105,4 +107,18 @@ pub fn apply(term: &Term, db: &Database, page: Vec<Vec<Change>>) -> Result<()> {
         })?;
     }
     transaction.commit().map_err(|error| io(error.to_string()))
+}
+
+/// Lets etcd forget what was there before its present revision: else removed records take as much room as before.
+pub async fn forget_revisions(term: &Term) -> Result<(), String> {
+    let Term { client, keys, .. } = term;
+    let read = async |mut client: Client| client.get(keys.state(), None).await;
+    let answer = client.call_with_retry(READ_LIMIT, read).await.map_err(|error| error.to_string())?;
+    let revision = answer.header().map(|header| header.revision()).unwrap_or_default();
+    let compact = async |mut client: Client| client.compact(revision, None).await;
+    match client.call(COMPACT_LIMIT, compact).await {
+        Ok(_) => Ok(()),
+        // Compacted by another one meanwhile, or to be compacted after the next state.
+        Err(CallError::Refused(reason) | CallError::Unknown(reason)) => Err(reason),
+    }
 }
