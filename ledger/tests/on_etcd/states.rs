@@ -203,7 +203,7 @@ fn a_leader_that_ends_as_it_writes_a_state_leaves_the_ledger_as_it_was() {
         let ledger = open(&place);
         let head = ledger.head(&id("j")).unwrap();
         assert!(expected.contains(&head), "{point}: {head:?}");
-        // What the end left behind is gone, and the next leader goes on.
+        // What the end left behind is gone, and the next leader can bind.
         assert_eq!(keys(&place, "piece/"), usize::from(has_state), "{point}");
         ledger.bind(&id("j"), 0, rows(0, 1), &[commitment("a")]).unwrap();
         drop(ledger);
