@@ -22,6 +22,7 @@ pub struct Etcd {
     folder: tempfile::TempDir,
     members: Vec<Member>,
     security: Option<Security>,
+    arguments: Vec<String>,
     /// Removes the folder when its input ends: with this process, however that goes.
     _sweeper: Option<Child>,
 }
@@ -44,18 +45,23 @@ struct Member {
 
 impl Etcd {
     pub fn start(members: usize) -> Self {
-        Self::start_with(members, None)
+        Self::start_with(members, None, vec![])
     }
 
     pub fn start_secured(members: usize, security: Security) -> Self {
-        Self::start_with(members, Some(security))
+        Self::start_with(members, Some(security), vec![])
     }
 
-    fn start_with(members: usize, security: Option<Security>) -> Self {
+    pub fn start_small(members: usize, bytes: u64) -> Self {
+        Self::start_with(members, None, vec![format!("--quota-backend-bytes={bytes}")])
+    }
+
+    fn start_with(members: usize, security: Option<Security>, arguments: Vec<String>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let member =
             |_| Member { client: free_port(), health: free_port(), peer: free_port(), process: None };
-        let mut etcd = Self { folder, members: (0..members).map(member).collect(), security, _sweeper: None };
+        let members = (0..members).map(member).collect();
+        let mut etcd = Self { folder, members, security, arguments, _sweeper: None };
         (0..etcd.members.len()).for_each(|index| etcd.spawn(index));
         etcd.wait_healthy();
         etcd
@@ -172,6 +178,7 @@ impl Etcd {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-metrics-urls", &url(health)])
             .args(of_tls)
+            .args(&self.arguments)
             .args(["--listen-peer-urls", &url(peer), "--initial-advertise-peer-urls", &url(peer)])
             .args(["--initial-cluster", &cluster.join(",")])
             .stdin(Stdio::null())

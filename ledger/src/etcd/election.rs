@@ -23,11 +23,16 @@ const CALL_LIMIT: Duration = Duration::from_secs(1);
 /// The first call of each member: passwords take long to check on purpose.
 const FIRST_CALL_LIMIT: Duration = Duration::from_secs(5);
 
+/// The format of a ledger in etcd whose log begins with a state. Builds that know the whole log alone refuse it.
+pub const CUT_LOG_FORMAT: u64 = 8;
+
+/// The JSON under the ledger's own key.
 #[derive(Debug, Serialize, Deserialize)]
-struct Identity {
-    format: u64,
+pub struct Identity {
+    /// [`tables::FORMAT`] as long as the log is whole, [`CUT_LOG_FORMAT`] from the first state on.
+    pub format: u64,
     /// The ledger's id, drawn when it was begun.
-    ledger: String,
+    pub ledger: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,9 +65,9 @@ impl Election {
         let keys = Keys::new(&config.prefix);
         let identity = client.block_on(identify(&client, &keys));
         let identity = identity.ok_or_else(|| LedgerError::NotLeader { path: config.name() })??;
-        if identity.format != tables::FORMAT {
+        if ![tables::FORMAT, CUT_LOG_FORMAT].contains(&identity.format) {
             let found = identity.format;
-            let supported = tables::FORMAT;
+            let supported = CUT_LOG_FORMAT;
             return Err(LedgerError::Format { path: config.name(), found, supported });
         }
         let ledger = identity.ledger.parse().map_err(|_| LedgerError::Damaged {

@@ -6,65 +6,101 @@ use std::{
 };
 
 use durable_io::fail_point;
-use etcd_client::{Client, Compare, CompareOp, DeleteOptions, GetOptions, GetResponse, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, DeleteOptions, Txn, TxnOp};
 use redb::{Database, WriteTransaction};
 
-use super::{client::CallError, election::read_key, leader_lease::Term, log_reader::LogReader};
+use super::{
+    client::CallError,
+    election::{CUT_LOG_FORMAT, Identity, read_key},
+    leader_lease::Term,
+    log_reader::LogReader,
+    pages::{BETWEEN_ATTEMPTS, READ_LIMIT, apply, forget_revisions, on_client, read_page},
+    state::State,
+};
 use crate::{
     LedgerError, Result,
-    error::Fail,
-    store::{
-        backend::{Backend, CommitError},
-        begin_durable,
-    },
-    wire::{
-        change::{self, Change},
-        log_record::{self, Record},
-    },
+    store::backend::{Backend, CommitError},
+    wire::{change::Change, log_record},
 };
 
 /// One attempt at a write.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
-/// One page of the log.
-const READ_LIMIT: Duration = Duration::from_secs(20);
+/// The records that are removed at once: etcd does it within one attempt.
+const REMOVED_RECORDS: u64 = 10_000;
 /// The most records of one page.
 const MOST_RECORDS: i64 = 256;
-/// More bytes than any page can have.
-const LARGEST_ANSWER: usize = 512 << 20;
-/// Pause before a call is made again.
-const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
 /// The log as its leader writes it: the backend of a ledger in etcd.
 pub struct Journal {
     term: Term,
-    /// The number of the log's next record. Locked while that is written.
-    next: Mutex<u64>,
+    /// Locked while a record is written.
+    length: Mutex<Length>,
+    /// The fewest bytes of records that a state takes the place of.
+    least_bytes: u64,
+}
+
+/// How far the log has come.
+#[derive(Default)]
+struct Length {
+    /// The number of the next record.
+    next: u64,
+    /// The bytes of the last state and of the records since.
+    bytes: u64,
+    /// As many of them were there when a state was last found to be worth its bytes or not.
+    weighed: u64,
+    /// The number of the first record that may still be there.
+    first: u64,
 }
 
 impl Journal {
-    /// Applies the whole log to empty tables, and deletes what earlier leaders left half written.
-    pub fn read(term: Term, db: &Database) -> Result<Self> {
-        let mut next = 0;
-        let mut reader = LogReader::new(MOST_RECORDS, READ_LIMIT);
-        loop {
-            let page = on_client(&term, read_page(&term, next, &mut reader))??;
-            if page.is_empty() {
-                break;
-            }
-            next += page.len() as u64;
-            apply(&term, db, page)?;
-        }
-        let journal = Self { term, next: Mutex::new(next) };
-        on_client(&journal.term, journal.clear_parts(next))??;
+    /// Applies the last state and the whole log after it to empty tables, and deletes what earlier leaders left half written.
+    /// Where that has grown to twice its bytes, and by `least_bytes`, a state takes its place if that has half of them or fewer.
+    pub fn read(term: Term, db: &Database, least_bytes: u64) -> Result<Self> {
+        let (state, length) = Self::read_tables(&term, db)
+            // What another leader removes meanwhile is no damage.
+            .map_err(|error| term.lease().check().err().unwrap_or(error))?;
+        let next = length.next;
+        let journal = Self { term, length: Mutex::new(length), least_bytes };
+        on_client(&journal.term, journal.clear(next, state.as_ref()))??;
         Ok(journal)
     }
 
-    /// Deletes pieces whose record was never written: nothing refers to them.
-    async fn clear_parts(&self, next: u64) -> Result<()> {
-        let (first, end) = self.term.keys.parts_from(next);
-        let delete = TxnOp::delete(first, Some(DeleteOptions::new().with_range(end)));
+    fn read_tables(term: &Term, db: &Database) -> Result<(Option<State>, Length)> {
+        let state = on_client(term, State::find(term))??;
+        let mut length = Length::default();
+        if let Some(state) = &state {
+            state.read(term, db)?;
+            let first = state.next.saturating_sub(1);
+            length = Length { next: state.next, bytes: state.bytes, weighed: state.bytes, first };
+        }
+        let mut reader = LogReader::new(MOST_RECORDS, READ_LIMIT);
+        loop {
+            let page = on_client(term, read_page(term, length.next, &mut reader))??;
+            if page.records.is_empty() {
+                return Ok((state, length));
+            }
+            length.next += page.records.len() as u64;
+            length.bytes += page.bytes;
+            apply(term, db, page.records)?;
+        }
+    }
+
+    /// Deletes pieces whose record or state was never written, and records before the state: nothing refers to them.
+    async fn clear(&self, next: u64, state: Option<&State>) -> Result<()> {
+        let keys = &self.term.keys;
+        let mut ranges = vec![keys.parts_from(next)];
+        match state {
+            Some(state) => {
+                ranges.extend(keys.other_pieces(state.next, state.by));
+                ranges.extend([
+                    keys.log_between(0, state.next.saturating_sub(1)),
+                    keys.parts_before(state.next),
+                ]);
+            }
+            None => ranges.push(keys.all_pieces().into()),
+        }
         fail_point!("etcd::clear::begin", self.io("a fail point".to_owned()));
-        match self.write(None, vec![delete]).await {
+        match self.write(None, ranges.into_iter().map(delete).collect()).await {
             Ok(()) => {
                 fail_point!("etcd::clear::end", self.io("a fail point".to_owned()));
                 Ok(())
@@ -74,11 +110,13 @@ impl Journal {
         }
     }
 
-    async fn append(&self, number: u64, changes: &[Change]) -> Result<(), CommitError> {
+    /// Returns the bytes of the record.
+    async fn append(&self, number: u64, changes: &[Change]) -> Result<u64, CommitError> {
         let keys = &self.term.keys;
         let by = self.term.lease().revision;
         let encoded = log_record::encode(by, changes);
         let encoded = encoded.map_err(|error| CommitError::Refused(self.io(error.to_string())))?;
+        let parts: usize = encoded.parts.iter().map(Vec::len).sum();
         for (index, part) in encoded.parts.into_iter().enumerate() {
             fail_point!("etcd::part::begin", CommitError::Refused(self.io("a fail point".to_owned())));
             let put = TxnOp::put(keys.part(number, by, index), part, None);
@@ -97,6 +135,50 @@ impl Journal {
         self.write(Some((keys.log(number), &encoded.record)), vec![put]).await?;
         // The record is in the log, so that a caller must not hear that it is not.
         fail_point!("etcd::record::end", CommitError::Unknown("a fail point".to_owned()));
+        Ok((parts + encoded.record.len()) as u64)
+    }
+
+    /// Writes the tables as a state in the place of all records so far, and then removes these. Does nothing where that would save
+    /// less than half of their room: both are there for a while, and etcd stops where it has no room.
+    fn shorten(&self, transaction: &WriteTransaction, length: &mut Length) -> Result<(), CommitError> {
+        let next = length.next;
+        if !State::is_within(transaction, length.bytes / 2)? {
+            return Ok(());
+        }
+        let Term { keys, .. } = &self.term;
+        let by = self.term.lease().revision;
+        let mut put = |index, piece: Vec<u8>| {
+            let put = TxnOp::put(keys.piece(next, by, index), piece, None);
+            on_client(&self.term, self.write(None, vec![put])).map_err(CommitError::Refused)?
+        };
+        let state = State::write(transaction, by, next, &mut put)?;
+        let identity = Identity { format: CUT_LOG_FORMAT, ledger: self.term.ledger().to_string() };
+        let unwritable = |error: serde_json::Error| CommitError::Unknown(error.to_string());
+        let text = serde_json::to_vec(&state).map_err(unwritable)?;
+        let identity = serde_json::to_vec(&identity).map_err(unwritable)?;
+        let write =
+            |operations| on_client(&self.term, self.write(None, operations)).map_err(CommitError::Refused)?;
+        fail_point!("etcd::state::begin", CommitError::Refused(self.io("a fail point".to_owned())));
+        // Before it the log counts from the former state on, and after it from this one.
+        write(vec![TxnOp::put(keys.state(), text, None), TxnOp::put(keys.ledger(), identity, None)])?;
+        fail_point!("etcd::state::end", CommitError::Unknown("a fail point".to_owned()));
+        length.bytes = state.bytes;
+        length.weighed = state.bytes;
+        // The last of them stays: a build that takes the log for whole must not find an empty one.
+        let last = next.saturating_sub(1);
+        while length.first < last {
+            let end = last.min(length.first + REMOVED_RECORDS);
+            write(vec![delete(keys.log_between(length.first, end))])?;
+            length.first = end;
+        }
+        let [before, after] = keys.other_pieces(next, by);
+        write([keys.parts_before(next), before, after].map(delete).into())?;
+        fail_point!("etcd::cut::end", CommitError::Unknown("a fail point".to_owned()));
+        let compacted = on_client(&self.term, forget_revisions(&self.term)).map_err(CommitError::Refused)?;
+        if let Err(reason) = compacted {
+            tracing::warn!(reason, "etcd keeps the revisions of removed records until it is compacted");
+        }
+        tracing::info!(records = next, bytes = state.bytes, "a state took the place of the log's records");
         Ok(())
     }
 
@@ -167,6 +249,11 @@ impl Journal {
     }
 }
 
+/// Returns the operation that deletes a range of keys.
+fn delete((first, end): (String, String)) -> TxnOp {
+    TxnOp::delete(first, Some(DeleteOptions::new().with_range(end)))
+}
+
 impl Backend for Journal {
     fn ensure_leader(&self) -> Result<(), LedgerError> {
         self.term.lease().check()
@@ -177,77 +264,24 @@ impl Backend for Journal {
     }
 
     fn commit(&self, transaction: WriteTransaction, changes: &[Change]) -> Result<(), CommitError> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        on_client(&self.term, self.append(*next, changes)).map_err(CommitError::Refused)??;
-        *next += 1;
+        let mut length = self.length.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes =
+            on_client(&self.term, self.append(length.next, changes)).map_err(CommitError::Refused)??;
+        length.next += 1;
+        length.bytes += bytes;
+        if length.bytes - length.weighed >= self.least_bytes.max(length.weighed) {
+            // The change is durable whatever comes of this, which is tried again after as many bytes.
+            length.weighed = length.bytes;
+            match self.shorten(&transaction, &mut length) {
+                Ok(()) => {}
+                Err(CommitError::Refused(error)) => {
+                    tracing::warn!(%error, "the log could not be shortened");
+                }
+                Err(CommitError::Unknown(reason) | CommitError::Lost(reason)) => {
+                    tracing::warn!(reason, "whether the log was shortened is not known");
+                }
+            }
+        }
         transaction.commit().map_err(|error| CommitError::Unknown(format!("the tables in memory: {error}")))
     }
-}
-
-fn on_client<T>(term: &Term, work: impl Future<Output = T>) -> Result<T> {
-    let done = term.client.block_on(work);
-    done.ok_or_else(|| LedgerError::NotLeader { path: term.lease().path().to_owned() })
-}
-
-/// Reads records from `next` on, without a gap; none at the log's end.
-async fn read_page(term: &Term, next: u64, reader: &mut LogReader) -> Result<Vec<Vec<Change>>> {
-    let options = GetOptions::new().with_range(term.keys.log_end());
-    let page = read(term, reader, &term.keys.log(next), options).await?;
-    let mut records = Vec::new();
-    for (expected, pair) in (next..).zip(page.kvs()) {
-        let damaged = |what: &str| LedgerError::Damaged {
-            path: term.lease().path().to_owned(),
-            reason: format!("record {expected} of the log {what}"),
-        };
-        if term.keys.number_of(pair.key()) != Some(expected) {
-            return Err(damaged("is missing"));
-        }
-        let record = serde_json::from_slice(pair.value())
-            .map_err(|error| damaged(&format!("can't be read: {error}")))?;
-        records.push(match record {
-            Record::Whole { changes, .. } => changes,
-            Record::InParts { by, parts, sha256 } => {
-                let mut pieces = Vec::new();
-                let mut alone = LogReader::new(1, READ_LIMIT);
-                for index in 0..parts {
-                    let key = term.keys.part(expected, by, index);
-                    let piece = read(term, &mut alone, &key, GetOptions::new()).await?;
-                    pieces.extend(piece.kvs().first().map(|pair| pair.value().to_vec()));
-                }
-                let joined = log_record::join(&pieces, parts, sha256);
-                joined.ok_or_else(|| damaged("has pieces that are not what was written"))?
-            }
-        });
-    }
-    Ok(records)
-}
-
-/// Reads keys that a majority of members has, as long as this process leads.
-async fn read(term: &Term, reader: &mut LogReader, key: &str, options: GetOptions) -> Result<GetResponse> {
-    let request = async |records| {
-        let options = &options.clone().with_limit(records);
-        let get = async |client: Client| {
-            let mut kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
-            kv.get(key, Some(options.clone())).await
-        };
-        term.client.call(READ_LIMIT, get).await
-    };
-    match reader.read(|| term.lease().check(), BETWEEN_ATTEMPTS, request).await? {
-        Ok(answer) => Ok(answer),
-        Err(reason) => Err(LedgerError::Io { path: term.lease().path().to_owned(), reason }),
-    }
-}
-
-fn apply(term: &Term, db: &Database, page: Vec<Vec<Change>>) -> Result<()> {
-    let path = || term.lease().path().to_owned();
-    let io = |reason: String| LedgerError::Io { path: path(), reason };
-    let transaction = begin_durable(db).map_err(|error| io(error.to_string()))?;
-    for changes in page {
-        change::apply(&transaction, changes).map_err(|fail| match fail {
-            Fail::Refused(error) => error,
-            Fail::Store(error) => io(error.to_string()),
-            Fail::Record(reason) => LedgerError::Damaged { path: path(), reason },
-        })?;
-    }
-    transaction.commit().map_err(|error| io(error.to_string()))
 }

@@ -6,10 +6,12 @@
 //! it can write nothing, whatever its clock says; the lease is for a quick change of hands only.
 //!
 //! ```text
-//! PREFIX/ledger            {"format": 7, "ledger": ID}
+//! PREFIX/ledger            {"format": 7, "ledger": ID}; the format is 8 from the first state on
 //! PREFIX/leader            {"address": URL}, under the leader's lease
-//! PREFIX/log/NUMBER        {"by": LEADER, "changes": [[TABLE, KEY, VALUE], …]}, never changed or removed
+//! PREFIX/log/NUMBER        {"by": LEADER, "changes": [[TABLE, KEY, VALUE], …]}, never changed
 //! PREFIX/part/NUMBER/BY/I  pieces of a record that is too large for one request
+//! PREFIX/state             {"by": LEADER, "next": NUMBER, …}: all tables before that record; the records before are removed, but for the last
+//! PREFIX/piece/NUMBER/BY/I pieces of a state, lines of [TABLE, KEY, VALUE]
 //! ```
 
 mod client;
@@ -19,6 +21,8 @@ mod journal;
 mod keys;
 mod leader_lease;
 mod log_reader;
+mod pages;
+mod state;
 
 use std::sync::Arc;
 
@@ -35,16 +39,25 @@ use crate::{
 };
 use journal::Journal;
 
+/// The fewest bytes of records that a state takes the place of. What is bound waits for as long as etcd takes to write a state,
+/// which has half of them or fewer.
+const LOG_BYTES: u64 = 64 << 20;
+
 impl Ledger {
-    /// Opens the ledger of a won election: reads the whole log, and checks it as a file is checked. The lead lasts
-    /// until all clones are dropped, or until the lease can't be renewed, which [`LeaderLease::lost`] reports. Blocks.
+    /// Opens the ledger of a won election: reads its state and the log after it, and checks them as a file is checked. The lead
+    /// lasts until all clones are dropped, or until the lease can't be renewed, which [`LeaderLease::lost`] reports. Blocks.
     pub fn lead(term: Term) -> Result<Self> {
+        Self::lead_within(term, LOG_BYTES)
+    }
+
+    /// Opens a ledger as [`Ledger::lead`] does, with another number of bytes of records, the fewest that a state takes the place of.
+    pub fn lead_within(term: Term, log_bytes: u64) -> Result<Self> {
         let path = term.lease().path().to_owned();
         let io =
             |error: &dyn std::fmt::Display| LedgerError::Io { path: path.clone(), reason: error.to_string() };
         let db = open::builder().create_with_backend(InMemoryBackend::new()).map_err(|error| io(&error))?;
         open::create_tables(&db, term.ledger()).map_err(|error| io(&error))?;
-        let journal = Journal::read(term, &db)?;
+        let journal = Journal::read(term, &db, log_bytes)?;
         verify::verify(&db, &path)?;
         Ok(Self {
             store: ActingStore::new(Store::new(db, journal, path)),

@@ -12,7 +12,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::Fail;
 
-/// The version of the tables. It rises with every change that an older build can't read.
+/// The version of the tables. It rises with every change that an older build can't read. The next is 9: 8 is that of a
+/// ledger in etcd whose log was cut, with tables of version 7.
 pub const FORMAT: u64 = 7;
 
 /// Numbers of the ledger itself, by name.

@@ -3,7 +3,7 @@
 //! This mirrors the tables beside the chain of events, which alone could rebuild most of them. The log in etcd is made
 //! of changes because plan texts, checkpoint records and the coordinator's epoch are in no event.
 
-use redb::{Key, TableDefinition, TableHandle, WriteTransaction};
+use redb::{Key, ReadableTable, TableDefinition, TableHandle, WriteTransaction};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -46,6 +46,40 @@ pub fn apply(transaction: &WriteTransaction, changes: Vec<Change>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Calls `visit` with a change for every entry of every table, until it returns false: applied to empty tables, they make
+/// the same ones.
+pub fn each(transaction: &WriteTransaction, visit: &mut impl FnMut(Change) -> bool) -> Result<(), Fail> {
+    let _ = each_of(transaction, META, visit)?
+        && each_of(transaction, JOBS, visit)?
+        && each_of(transaction, PLANS, visit)?
+        && each_of(transaction, SHARDS, visit)?
+        && each_of(transaction, BINDINGS, visit)?
+        && each_of(transaction, CURSORS, visit)?
+        && each_of(transaction, BRANCHES, visit)?
+        && each_of(transaction, CHECKPOINTS, visit)?
+        && each_of(transaction, DATA_SETS, visit)?
+        && each_of(transaction, CHARGES, visit)?
+        && each_of(transaction, SWEEPS, visit)?
+        && each_of(transaction, ENTRIES, visit)?
+        && each_of(transaction, HEADS, visit)?;
+    Ok(())
+}
+
+fn each_of<K: Field + Key + 'static, V: Field + 'static>(
+    transaction: &WriteTransaction,
+    definition: TableDefinition<'_, K, V>,
+    visit: &mut impl FnMut(Change) -> bool,
+) -> Result<bool, Fail> {
+    for entry in transaction.open_table(definition)?.iter()? {
+        let (key, value) = entry?;
+        let value = Some(V::to_json(&value.value()));
+        if !visit(Change(definition.name().to_owned(), K::to_json(&key.value()), value)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Applies one change to one table; `None` where key or value have another type.

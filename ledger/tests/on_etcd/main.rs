@@ -30,6 +30,7 @@ mod ports;
 mod secured;
 #[path = "../suite/shards.rs"]
 mod shards;
+mod states;
 
 use std::{
     sync::{
