@@ -15,7 +15,11 @@ pub fn roofline(identity_in_cache: f64, traffic: f64, bytes_per_coordinate: f64)
 /// Bytes that have to move between memory and processor for each coordinate of each row, at the least, where
 /// `rows` are made at once: the row itself, and state once in and once out of the processor.
 pub fn bytes_per_coordinate(case: &Case, rows: usize) -> f64 {
-    let state = match &case.mechanism {
+    4.0 + state(&case.mechanism, rows) / rows as f64
+}
+
+fn state(mechanism: &Mechanism, rows: usize) -> f64 {
+    match mechanism {
         Mechanism::Blt { theta, .. } => 8.0 * theta.len() as f64,
         Mechanism::BandToeplitz { coefficients, .. } => banded(coefficients.len(), rows),
         Mechanism::BandSqrt { bands } => banded(*bands as usize, rows),
@@ -27,8 +31,8 @@ pub fn bytes_per_coordinate(case: &Case, rows: usize) -> f64 {
         | Mechanism::BandInverseSqrt { .. }
         | Mechanism::LambdaCgd { .. }
         | Mechanism::Dense { .. } => 0.0,
-    };
-    4.0 + state / rows as f64
+        Mechanism::Scaled { base, .. } => state(base, rows),
+    }
 }
 
 /// All rows looked back at are read, and those that later rows look back at are written.

@@ -12,7 +12,11 @@ const ITERATIONS: u64 = 1 << 40;
 /// Mechanisms without coefficients for each row, so that there are always rows left.
 fn mechanisms() -> [(&'static str, Coefficients); 7] {
     let powers = |base: f32, count: i32| (0..count).map(|j| base.powi(j + 1)).collect::<Vec<_>>();
-    let blt = |buffers| Coefficients::Blt { theta: powers(0.9, buffers), omega: powers(0.4, buffers) };
+    let blt = |buffers| Coefficients::Blt {
+        theta: powers(0.9, buffers),
+        omega: powers(0.4, buffers),
+        output_scale: Vec::new(),
+    };
     let band = |bands: usize| {
         let rows = BandRows::Toeplitz { lags: powers(0.5, bands as i32 - 1), inverse_diagonal: 1.0 };
         Coefficients::Banded(Banded { bands, rows, output_scale: Vec::new() })

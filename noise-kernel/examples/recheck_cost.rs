@@ -15,7 +15,14 @@ fn main() {
     let inverse = Inverse::Toeplitz { coefficients: (0..8).map(|j| 0.5f32.powi(j + 1)).collect() };
     let cases = [
         ("identity", Coefficients::Identity),
-        ("blt-4", Coefficients::Blt { theta: vec![0.9, 0.8, 0.7, 0.5], omega: vec![0.1, 0.05, 0.02, 0.01] }),
+        (
+            "blt-4",
+            Coefficients::Blt {
+                theta: vec![0.9, 0.8, 0.7, 0.5],
+                omega: vec![0.1, 0.05, 0.02, 0.01],
+                output_scale: Vec::new(),
+            },
+        ),
         ("band-inverse-8", Coefficients::Inverse(inverse)),
     ];
     for (name, coefficients) in cases {

@@ -58,6 +58,7 @@ fn mechanisms() -> [KnownRows; 6] {
             Coefficients::Blt {
                 theta: vec![0.875, 0.5, 0.25, 0.125],
                 omega: vec![0.25, 0.125, 0.0625, 0.03125],
+                output_scale: Vec::new(),
             },
             8,
             Rounds::Twenty,

@@ -25,7 +25,7 @@ pub(crate) struct Call<'a> {
 
 enum Work<'a> {
     Identity,
-    Blt(Blt<'a>),
+    Blt { blt: Blt<'a>, output_scale: &'a [f32] },
     Banded { banded: &'a Banded, groups: Vec<RowGroup> },
     Inverse { groups: Vec<RowGroup>, kept: bool },
     Tree(Vec<tree::Step>),
@@ -54,7 +54,9 @@ impl<'a> Call<'a> {
     ) -> Self {
         let work = match coefficients {
             Coefficients::Identity => Work::Identity,
-            Coefficients::Blt { theta, omega } => Work::Blt(Blt { theta, omega }),
+            Coefficients::Blt { theta, omega, output_scale } => {
+                Work::Blt { blt: Blt { theta, omega }, output_scale }
+            }
             Coefficients::Banded(banded) => {
                 let weight = |row: u64, source: u64| lag(banded, row, (row - source) as usize);
                 let groups = RowGroup::cut(first, count, banded.bands as u64 - 1, weight);
@@ -96,7 +98,7 @@ impl<'a> Call<'a> {
     pub fn run(&self, block: u64, state: &mut [Block], scratch: &mut Scratch, sink: &mut Sink<'_, '_>) {
         match &self.work {
             Work::Identity => self.identity(block, scratch, sink),
-            Work::Blt(blt) => self.blt(*blt, block, state, scratch, sink),
+            Work::Blt { blt, output_scale } => self.blt(*blt, output_scale, block, state, scratch, sink),
             Work::Banded { banded, groups } => {
                 for group in groups {
                     match group.rows {
@@ -136,6 +138,7 @@ impl<'a> Call<'a> {
     fn blt(
         &self,
         blt: Blt<'_>,
+        output_scale: &[f32],
         block: u64,
         state: &mut [Block],
         scratch: &mut Scratch,
@@ -145,7 +148,10 @@ impl<'a> Call<'a> {
             let rows = &mut scratch.rows[..BLT_ROWS.min(self.count - first)];
             self.fill(first, block, rows, sink);
             self.stream.active().blt(blt, state, rows);
-            rows.iter().enumerate().for_each(|(j, row)| sink.write(first + j, row));
+            for (j, row) in rows.iter_mut().enumerate() {
+                self.scale_output(output_scale, self.first + (first + j) as u64, row);
+                sink.write(first + j, row);
+            }
         }
     }
 
@@ -178,10 +184,7 @@ impl<'a> Call<'a> {
         ring.keep(group.first, rows);
         for (j, row) in rows.iter_mut().enumerate() {
             let row_number = group.first + j as u64;
-            if let Some(&factor) = banded.output_scale.get(row_number as usize) {
-                let unscaled = *row;
-                active.scale_into(row, &unscaled, factor);
-            }
+            self.scale_output(&banded.output_scale, row_number, row);
             sink.write((row_number - self.first) as usize, row);
         }
     }
@@ -227,6 +230,14 @@ impl<'a> Call<'a> {
         ring.keep(group.first, rows);
         let first = (group.first - self.first) as usize;
         results.iter().enumerate().for_each(|(j, row)| sink.write(first + j, row));
+    }
+
+    /// Multiplies row `number` by its output scale, where there are any.
+    fn scale_output(&self, output_scale: &[f32], number: u64, row: &mut Block) {
+        if let Some(&factor) = output_scale.get(number as usize) {
+            let unscaled = *row;
+            self.stream.active().scale_into(row, &unscaled, factor);
+        }
     }
 
     /// Fills `rows` with the normals of rows of the call, from its `first`-th on.

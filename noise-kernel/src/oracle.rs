@@ -47,7 +47,9 @@ impl Oracle {
         self.check_end(rows.end, self.iterations)?;
         let mut correlated = match &*self.coefficients {
             Coefficients::Identity => self.streams(0..rows.end, &range),
-            Coefficients::Blt { theta, omega } => blt(theta, omega, &self.streams(0..rows.end, &range)),
+            Coefficients::Blt { theta, omega, output_scale } => {
+                scaled(blt(theta, omega, &self.streams(0..rows.end, &range)), output_scale)
+            }
             Coefficients::Banded(banded) => banded_rows(banded, &self.streams(0..rows.end, &range)),
             Coefficients::Inverse(inverse) => inverse_rows(inverse, &self.streams(0..rows.end, &range)),
             Coefficients::Tree(tree) => (0..rows.end).map(|t| self.tree_row(tree, t, &range)).collect(),
@@ -211,10 +213,15 @@ fn banded_rows(banded: &Banded, z: &[Vec<f32>]) -> Vec<Vec<f32>> {
         let row = (0..z[t].len()).map(value).collect();
         solved.push(row);
     }
-    for (row, scale) in solved.iter_mut().zip(&banded.output_scale) {
+    scaled(solved, &banded.output_scale)
+}
+
+/// Each row times its output scale, where there are any.
+fn scaled(mut rows: Vec<Vec<f32>>, output_scale: &[f32]) -> Vec<Vec<f32>> {
+    for (row, scale) in rows.iter_mut().zip(output_scale) {
         row.iter_mut().for_each(|value| *value *= scale);
     }
-    solved
+    rows
 }
 
 fn inverse_rows(inverse: &Inverse, z: &[Vec<f32>]) -> Vec<Vec<f32>> {

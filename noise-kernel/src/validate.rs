@@ -29,13 +29,14 @@ pub(crate) fn check_coefficients(coefficients: &Coefficients, iterations: u64) -
     check_iterations(iterations)?;
     match coefficients {
         Coefficients::Identity => Ok(()),
-        Coefficients::Blt { theta, omega } => {
+        Coefficients::Blt { theta, omega, output_scale } => {
             if theta.is_empty() {
                 return Err(wrong("the number of BLT buffers", 0, "at least 1"));
             }
             length("the number of BLT output weights", omega, theta.len() as u128)?;
             finite("a BLT decay", theta)?;
-            finite("a BLT output weight", omega)
+            finite("a BLT output weight", omega)?;
+            check_output_scale(output_scale, iterations)
         }
         Coefficients::Banded(banded) => check_banded(banded, iterations),
         Coefficients::Inverse(inverse) => check_inverse(inverse, iterations),
@@ -62,10 +63,14 @@ fn check_banded(banded: &Banded, iterations: u64) -> Result<(), KernelError> {
             finite("an inverse diagonal", inverse_diagonal)?;
         }
     }
-    if !banded.output_scale.is_empty() {
-        length("the number of output scales", &banded.output_scale, n)?;
+    check_output_scale(&banded.output_scale, iterations)
+}
+
+fn check_output_scale(output_scale: &[f32], iterations: u64) -> Result<(), KernelError> {
+    if !output_scale.is_empty() {
+        length("the number of output scales", output_scale, u128::from(iterations))?;
     }
-    finite("an output scale", &banded.output_scale)
+    finite("an output scale", output_scale)
 }
 
 fn check_inverse(inverse: &Inverse, iterations: u64) -> Result<(), KernelError> {

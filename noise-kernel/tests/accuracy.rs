@@ -39,7 +39,8 @@ fn rounded(values: &[f64]) -> Vec<f32> {
 fn four_thousand_rows_of_blt() {
     let theta = [0.9999999999921251, 0.9944453083640997, 0.8985923474607591, 0.4912001418098778];
     let omega = [0.0070314825502323835, 0.10613806907600574, 0.1898159060327625, 0.1966594748073734];
-    let coefficients = Coefficients::Blt { theta: rounded(&theta), omega: rounded(&omega) };
+    let coefficients =
+        Coefficients::Blt { theta: rounded(&theta), omega: rounded(&omega), output_scale: Vec::new() };
     let mut s = [0f64; 4];
     let worst = distance(&Case::new("BLT", 4_000, coefficients), |z, made| {
         if made.is_empty() {

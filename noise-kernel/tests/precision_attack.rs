@@ -76,7 +76,7 @@ fn rows_of_floats_prove_what_they_were_added_to() {
         assert!(share >= least, "norm {norm}: {share} of releases; the attack does not work");
         assert_eq!(wrong, 0, "norm {norm}: false proofs");
     }
-    let blt = Coefficients::Blt { theta: vec![0.99, 0.5], omega: vec![0.02, 0.1] };
+    let blt = Coefficients::Blt { theta: vec![0.99, 0.5], omega: vec![0.02, 0.1], output_scale: Vec::new() };
     let (share, wrong) = proofs(blt, 0.1);
     assert!(share >= 0.9 && wrong == 0, "blt: {share}, {wrong} false");
 }

@@ -34,7 +34,11 @@ fn rows_past_the_last_are_refused_and_nothing_changes() {
 
 #[test]
 fn coefficients_that_do_not_fit_are_refused() {
-    let blt = |theta: &[f32], omega: &[f32]| Coefficients::Blt { theta: theta.into(), omega: omega.into() };
+    let blt = |theta: &[f32], omega: &[f32]| Coefficients::Blt {
+        theta: theta.into(),
+        omega: omega.into(),
+        output_scale: Vec::new(),
+    };
     let tree = |start, rows, virtual_steps| {
         Coefficients::Tree(Tree { segments: vec![TreeSegment { start, rows, virtual_steps }] })
     };

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Case, banded, bits, blt, branch_key, dense, inverse, per_row, stream, tree};
+use common::{Case, banded, bits, blt, branch_key, dense, inverse, per_row, scaled_blt, stream, tree};
 use noise_kernel::{BLOCK, Backend, Generator, Oracle, Rounds, Row, round_bf16};
 use plan::Coefficients;
 use rayon::ThreadPoolBuilder;
@@ -22,6 +22,7 @@ fn small() -> Vec<Case> {
         Case::new("identity", 4, Coefficients::Identity),
         Case::new("blt 4", 4, blt(4)),
         Case::new("blt 9", 4, blt(9)),
+        Case::new("blt 3, scaled", 4, scaled_blt(3, 4)),
         Case::new("banded 3, scaled", 4, banded(3, 4)),
         Case::new("banded 40", 4, banded(40, 0)),
         Case::new("per row 3", 4, per_row(3, 4)),

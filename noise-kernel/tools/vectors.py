@@ -166,7 +166,7 @@ def iid(key, stream, start, end, rounds=20):
 # 5 to 7. Rows: each function takes z(stream), one coordinate's normals, and gives that coordinate's rows
 
 
-def blt(theta, omega, n):
+def blt(theta, omega, n, output_scale=lambda t: 1.0):
     def rows(z):
         s = [0.0] * len(theta)
         for t in range(n):
@@ -179,7 +179,7 @@ def blt(theta, omega, n):
                     odd = fma(-omega[j], s[j], odd)
                 row = r(row + odd)
             s = [fma(theta[j], s[j], row) for j in range(len(s))]
-            yield row
+            yield r(row * output_scale(t))
 
     return rows
 
@@ -277,7 +277,9 @@ def main():
     band = [0.5, 0.375]
     toeplitz = lambda t, i: band[i - 1]
     print("identity", digest(key, inverse(0, one, 3)))
-    print("blt", digest(key, blt([0.875, 0.5, 0.25, 0.125], [0.25, 0.125, 0.0625, 0.03125], 8)))
+    four = ([0.875, 0.5, 0.25, 0.125], [0.25, 0.125, 0.0625, 0.03125], 8)
+    print("blt", digest(key, blt(*four)))
+    print("blt scaled", digest(key, blt(*four, lambda t: 1 + t / 64)))
     print("banded", digest(key, banded(3, toeplitz, one, one, 40)))
     print("scaled", digest(key, banded(3, toeplitz, one, lambda t: 1 + t / 64, 40)))
     print("perrow", digest(key, banded(2, lambda t, i: 0.5 + t / 128, lambda t: 0.75, one, 8)))
@@ -287,7 +289,7 @@ def main():
     # Rewound to row 2, before which a tree completes 3 nodes.
     next_key = bytes.fromhex("9e2af2d53da639278eb2500af3e5a4a54228d157d863256ad140e97c8644f231")
     print("lineage identity", digest(key, inverse(0, one, 3), (2, next_key)))
-    wide = blt([0.875, 0.5, 0.25, 0.125], [0.25, 0.125, 0.0625, 0.03125], 8)
+    wide = blt(*four)
     print("lineage blt", digest(key, wide, (2, next_key)))
     print("lineage tree", digest(key, tree([(5, 3), (6, 0)]), (3, next_key)))
 

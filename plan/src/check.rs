@@ -1,5 +1,6 @@
 //! Checks of a plan's values. Everything is checked before anything runs; the first fault found is reported.
 
+use crate::conversion::SCALED;
 use crate::error::require;
 use crate::{Mechanism, Participation, PlanError, PlanSpec, round};
 
@@ -9,7 +10,7 @@ const MAX_ITERATIONS: u64 = u32::MAX as u64;
 /// Most bands of a mechanism that names them by count alone: no file bounds them, and state grows with them.
 const MAX_BANDS: u64 = 1 << 20;
 
-/// Most rows of a column-normalised plan, which keeps one number for each row.
+/// Most rows of a column-normalised plan or of one with scaled columns, which keeps one number for each row.
 const MAX_NORMALISED_ITERATIONS: u64 = 1 << 26;
 
 /// Checks all fields.
@@ -74,7 +75,28 @@ pub(crate) fn mechanism(mechanism: &Mechanism, n: u64) -> Result<(), PlanError> 
             require((0.0..1.0).contains(lambda), "mechanism.lambda", lambda, "0 ≤ λ < 1")
         }
         Mechanism::Dense { matrix } => dense(matrix, n),
+        Mechanism::Scaled { base, column_scales, rounds_per_scale } => {
+            let allowed =
+                format!("at most {MAX_NORMALISED_ITERATIONS} where mechanism.column_scales is given");
+            require(n <= MAX_NORMALISED_ITERATIONS, "iterations", n, allowed)?;
+            let may_be_scaled = matches!(**base, Mechanism::Blt { .. } | Mechanism::BandToeplitz { .. });
+            require(may_be_scaled, "mechanism.column_scales", format!("given for {}", base.name()), SCALED)?;
+            self::mechanism(base, n)?;
+            scales(column_scales, *rounds_per_scale)
+        }
     }
+}
+
+fn scales(scales: &[f64], rounds: u64) -> Result<(), PlanError> {
+    require(in_toml(rounds), "mechanism.rounds_per_scale", rounds, "1 or more")?;
+    require(!scales.is_empty(), "mechanism.column_scales", "empty", "at least one number")?;
+    let mut last = f64::MAX;
+    for (index, &scale) in scales.iter().enumerate() {
+        let allowed = "finite numbers > 0 that never rise";
+        require(scale > 0.0 && scale <= last, format!("mechanism.column_scales[{index}]"), scale, allowed)?;
+        last = scale;
+    }
+    Ok(())
 }
 
 fn bands_allowed(most: u64) -> String {

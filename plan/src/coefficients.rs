@@ -8,12 +8,15 @@
 pub enum Coefficients {
     /// ẑ_t = z_t.
     Identity,
-    /// Buffered linear Toeplitz, BLT(θ, ω): ẑ_t = z_t − Σ_j ω_j S_j, then S_j ← θ_j S_j + ẑ_t.
+    /// Buffered linear Toeplitz, BLT(θ, ω): ẑ_t = z_t − Σ_j ω_j S_j, then S_j ← θ_j S_j + ẑ_t, served as
+    /// ẑ_t · output_scale(t).
     Blt {
         /// Decays θ of the buffers.
         theta: Vec<f32>,
         /// Output weights ω of the buffers.
         omega: Vec<f32>,
+        /// `output_scale(t)` of every row, length n; empty where all are 1.
+        output_scale: Vec<f32>,
     },
     /// A banded C.
     Banded(Banded),
@@ -26,7 +29,8 @@ pub enum Coefficients {
 /// ŷ_t = (z_t − Σ_{i=1}^{min(t, p−1)} lag(t, i) · ŷ_{t−i}) · inverse_diagonal(t), served as ŷ_t · output_scale(t).
 ///
 /// A column-normalised Toeplitz `C[t, j]` = c_{t−j}/‖column j‖ runs as the plain Toeplitz of c with
-/// `output_scale(t) = ‖column t‖`, so that history needs no coefficients per row.
+/// `output_scale(t) = ‖column t‖`, so that history needs no coefficients per row. A Toeplitz C with
+/// scaled columns runs with `output_scale(t)` = 1/s_t.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Banded {
     /// Number of diagonals p ≥ 1 of C.

@@ -1,9 +1,13 @@
 //! The way between a plan's mechanism and the matrix C of crate `strategy`, in `f64`, in both directions.
 
 use ndarray::Array2;
-use strategy::{Banded, Blt, Dense, Strategy, StrategyError, Tree};
+use strategy::scaled::Base;
+use strategy::{Banded, Blt, ColumnScales, Dense, Scaled, Strategy, StrategyError, Tree};
 
 use crate::{Mechanism, PlanError};
+
+/// The mechanisms whose columns a plan may scale.
+pub(crate) const SCALED: &str = "scales where mechanism.name is blt or band-toeplitz";
 
 /// The strategy of a mechanism that has been checked.
 ///
@@ -34,7 +38,25 @@ fn build(mechanism: &Mechanism) -> Result<Strategy, PlanError> {
         Mechanism::BandInverseSqrt { bands } => Strategy::BandInverseSqrt { bands: *bands as usize },
         Mechanism::LambdaCgd { lambda } => Strategy::LambdaCgd { lambda: *lambda },
         Mechanism::Dense { matrix } => Strategy::Dense(Dense::new(square(matrix)).map_err(refused)?),
+        Mechanism::Scaled { base, column_scales, rounds_per_scale } => {
+            let scales = ColumnScales::new(*rounds_per_scale, column_scales.clone()).map_err(refused)?;
+            Strategy::Scaled(Scaled::new(self::base(build(base)?)?, scales).map_err(refused)?)
+        }
     })
+}
+
+/// What scales of columns may be added to.
+///
+/// # Errors
+/// [`PlanError::Field`] for a strategy whose columns no plan scales.
+fn base(strategy: Strategy) -> Result<Base, PlanError> {
+    match strategy {
+        Strategy::Blt(blt) => Ok(Base::Blt(blt)),
+        Strategy::BandToeplitz { c, column_normalised } => Ok(Base::BandToeplitz { c, column_normalised }),
+        other => {
+            Err(PlanError::field("mechanism.column_scales", format!("given for {}", other.name()), SCALED))
+        }
+    }
 }
 
 /// Writes a strategy, an optimizer's result for instance, as a plan names it. Fails for a strategy that no plan can
@@ -62,6 +84,16 @@ impl TryFrom<&Strategy> for Mechanism {
                     |(t, row): (usize, ndarray::ArrayView1<f64>)| row.iter().take(t + 1).copied().collect();
                 Self::Dense { matrix: dense.matrix().outer_iter().enumerate().map(row).collect() }
             }
+            Strategy::Scaled(scaled) => Self::Scaled {
+                base: Box::new(match scaled.base() {
+                    Base::BandToeplitz { c, column_normalised } => {
+                        Self::BandToeplitz { coefficients: c.clone(), column_normalised: *column_normalised }
+                    }
+                    Base::Blt(blt) => Self::Blt { theta: blt.theta().to_vec(), omega: blt.omega().to_vec() },
+                }),
+                column_scales: scaled.scales().values().to_vec(),
+                rounds_per_scale: scaled.scales().rounds(),
+            },
             other => return Err(PlanError::field("mechanism.name", other.name(), Self::NAMES.join(", "))),
         })
     }

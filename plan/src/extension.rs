@@ -5,8 +5,8 @@ use crate::{Mechanism, Participation, Plan, PlanError, PlanSpec};
 
 /// The mechanisms of which every row is the same whatever n is.
 const CONTINUE: &str = "identity, blt, band-toeplitz without column_normalised, band-sqrt, band-inverse, band-inverse-sqrt, \
-                        lambda-cgd, whose rows don't depend on the number of rounds; plan another mechanism for all rounds from \
-                        the start";
+                        lambda-cgd, whose rows don't depend on the number of rounds, and column_scales in floating point; plan \
+                        another mechanism for all rounds from the start";
 
 impl Plan {
     /// Returns the plan of `iterations` rounds that has the same fields otherwise: its C, of which this plan's C is the first rows and
@@ -21,7 +21,12 @@ impl Plan {
     /// participations.
     pub fn extended(&self, iterations: u64, max_participations: Option<u64>) -> Result<Self, PlanError> {
         let spec = self.spec();
-        let continues = match &spec.mechanism {
+        // The last scale is that of all rounds to come.
+        let mechanism = match &spec.mechanism {
+            Mechanism::Scaled { base, .. } => &**base,
+            other => other,
+        };
+        let continues = match mechanism {
             Mechanism::Identity
             | Mechanism::Blt { .. }
             | Mechanism::BandSqrt { .. }
@@ -29,13 +34,19 @@ impl Plan {
             | Mechanism::BandInverseSqrt { .. }
             | Mechanism::LambdaCgd { .. } => true,
             Mechanism::BandToeplitz { column_normalised, .. } => !column_normalised,
-            Mechanism::Tree { .. } | Mechanism::BandMf { .. } | Mechanism::Dense { .. } => false,
+            Mechanism::Tree { .. }
+            | Mechanism::BandMf { .. }
+            | Mechanism::Dense { .. }
+            | Mechanism::Scaled { .. } => false,
         };
-        let name = match &spec.mechanism {
+        let name = match mechanism {
             Mechanism::BandToeplitz { column_normalised: true, .. } => "band-toeplitz with column_normalised",
             other => other.name(),
         };
         require(continues, "mechanism.name", name, CONTINUE)?;
+        // Scales to come may leave all rows fewer fraction bits on the grid, and so another matrix.
+        let is_scaled_on_grid = matches!(spec.mechanism, Mechanism::Scaled { .. }) && spec.grid.is_some();
+        require(!is_scaled_on_grid, "mechanism.column_scales", "given for a plan on a grid", CONTINUE)?;
         let before = self.iterations();
         require(
             iterations > before,

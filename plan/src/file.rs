@@ -65,6 +65,10 @@ struct MechanismFile {
     lambda: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     matrix: Option<Vec<Vec<f64>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column_scales: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds_per_scale: Option<u64>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -190,8 +194,24 @@ impl MechanismFile {
                 Mechanism::Dense { matrix: needed(self.matrix.take(), "matrix", needed_by)? }
             }
         };
+        let mechanism = self.scaled(mechanism)?;
         self.nothing_left()?;
         Ok(mechanism)
+    }
+
+    /// The mechanism with the scales of its columns, where there are any.
+    fn scaled(&mut self, base: Mechanism) -> Result<Mechanism, PlanError> {
+        let may_be_scaled = matches!(base, Mechanism::Blt { .. } | Mechanism::BandToeplitz { .. });
+        if !may_be_scaled || (self.column_scales.is_none() && self.rounds_per_scale.is_none()) {
+            return Ok(base);
+        }
+        let missing =
+            |field| PlanError::missing(format!("mechanism.{field}"), "given where columns are scaled");
+        Ok(Mechanism::Scaled {
+            base: Box::new(base),
+            column_scales: self.column_scales.take().ok_or_else(|| missing("column_scales"))?,
+            rounds_per_scale: self.rounds_per_scale.take().ok_or_else(|| missing("rounds_per_scale"))?,
+        })
     }
 
     /// Refuses fields that the mechanism didn't take: they belong to another one, so the plan isn't what its author
@@ -208,6 +228,8 @@ impl MechanismFile {
             ("bands", self.bands.is_some()),
             ("lambda", self.lambda.is_some()),
             ("matrix", self.matrix.is_some()),
+            ("column_scales", self.column_scales.is_some()),
+            ("rounds_per_scale", self.rounds_per_scale.is_some()),
         ];
         match left.iter().find(|(_, there)| *there) {
             None => Ok(()),
@@ -240,6 +262,11 @@ impl MechanismFile {
             Mechanism::BandInverse { coefficients } => file.coefficients = Some(coefficients),
             Mechanism::LambdaCgd { lambda } => file.lambda = Some(lambda),
             Mechanism::Dense { matrix } => file.matrix = Some(matrix),
+            Mechanism::Scaled { base, column_scales, rounds_per_scale } => {
+                file = Self::from_mechanism(&base);
+                file.column_scales = Some(column_scales);
+                file.rounds_per_scale = Some(rounds_per_scale);
+            }
         }
         file
     }

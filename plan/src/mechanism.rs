@@ -58,6 +58,16 @@ pub enum Mechanism {
         /// Rows of the lower triangle: row t holds C[t, 0..=t].
         matrix: Vec<Vec<f64>>,
     },
+    /// A BLT or a banded Toeplitz matrix whose columns are scaled: C = T·diag(s). Row t of the noise is that of T divided by
+    /// s_t.
+    Scaled {
+        /// T, [`Mechanism::Blt`] or [`Mechanism::BandToeplitz`].
+        base: Box<Mechanism>,
+        /// The scales, above 0, which never rise; the last one is for all rounds that are left.
+        column_scales: Vec<f64>,
+        /// The number of rounds of each scale.
+        rounds_per_scale: u64,
+    },
 }
 
 impl Mechanism {
@@ -77,6 +87,7 @@ impl Mechanism {
             Self::BandInverseSqrt { .. } => MechanismKind::BandInverseSqrt,
             Self::LambdaCgd { .. } => MechanismKind::LambdaCgd,
             Self::Dense { .. } => MechanismKind::Dense,
+            Self::Scaled { base, .. } => base.kind(),
         }
     }
 

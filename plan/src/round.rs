@@ -50,10 +50,16 @@ pub(crate) fn coefficients(mechanism: &Mechanism, n: u64) -> Result<Coefficients
         Mechanism::Blt { theta, omega } => Ok(Coefficients::Blt {
             theta: singles(theta, "mechanism.theta")?,
             omega: singles(omega, "mechanism.omega")?,
+            output_scale: Vec::new(),
         }),
         Mechanism::BandToeplitz { coefficients, column_normalised } => {
-            let output_scale = if *column_normalised { column_norms(coefficients, n)? } else { Vec::new() };
-            toeplitz(coefficients, output_scale)
+            let norms = if *column_normalised { column_norms(coefficients, n) } else { Vec::new() };
+            toeplitz(
+                coefficients,
+                output_scale(&norms, |t| {
+                    ("mechanism.coefficients".into(), format!("of norm {:e} in column {t}", norms[t]))
+                })?,
+            )
         }
         Mechanism::BandSqrt { bands } => toeplitz(&series::square_root(*bands as usize), Vec::new()),
         Mechanism::BandMf { columns } => band_rows(columns),
@@ -61,7 +67,37 @@ pub(crate) fn coefficients(mechanism: &Mechanism, n: u64) -> Result<Coefficients
         Mechanism::BandInverseSqrt { bands } => inverse(&series::inverse_square_root(*bands as usize)),
         Mechanism::LambdaCgd { lambda } => inverse(&[1.0, -lambda]),
         Mechanism::Dense { matrix } => dense(matrix),
+        Mechanism::Scaled { base, column_scales, rounds_per_scale } => {
+            let scales = |t: u64| ((t / rounds_per_scale) as usize).min(column_scales.len() - 1);
+            let norms = match &**base {
+                Mechanism::BandToeplitz { coefficients, column_normalised: true } => {
+                    column_norms(coefficients, n)
+                }
+                _ => vec![1.0; n as usize],
+            };
+            let rows: Vec<f64> = (0..).zip(&norms).map(|(t, norm)| norm / column_scales[scales(t)]).collect();
+            let scaled = output_scale(&rows, |t| {
+                let e = scales(t as u64);
+                (format!("mechanism.column_scales[{e}]"), column_scales[e].to_string())
+            })?;
+            let mut coefficients = self::coefficients(base, n)?;
+            if let Coefficients::Blt { output_scale, .. }
+            | Coefficients::Banded(Banded { output_scale, .. }) = &mut coefficients
+            {
+                *output_scale = scaled;
+            }
+            Ok(coefficients)
+        }
     }
+}
+
+/// What each row is multiplied by; `blamed` names the field and the value of a number that `f32` can't hold.
+fn output_scale(rows: &[f64], blamed: impl Fn(usize) -> (String, String)) -> Result<Vec<f32>, PlanError> {
+    let one = |(t, row): (usize, &f64)| {
+        let (field, given) = blamed(t);
+        single_on_diagonal(*row, field, given)
+    };
+    rows.iter().enumerate().map(one).collect()
 }
 
 fn toeplitz(c: &[f64], output_scale: Vec<f32>) -> Result<Coefficients, PlanError> {
@@ -83,15 +119,9 @@ pub(crate) fn sums_of_squares(c: &[f64]) -> Vec<f64> {
 }
 
 /// ‖column t‖ for each t.
-fn column_norms(c: &[f64], n: u64) -> Result<Vec<f32>, PlanError> {
+fn column_norms(c: &[f64], n: u64) -> Vec<f64> {
     let prefix = sums_of_squares(c);
-    (0..n)
-        .map(|t| {
-            let entries = (n - t).min(c.len() as u64) as usize;
-            let norm = prefix[entries - 1].sqrt();
-            single_on_diagonal(norm, "mechanism.coefficients", format!("of norm {norm:e} in column {t}"))
-        })
-        .collect()
+    (0..n).map(|t| prefix[(n - t).min(c.len() as u64) as usize - 1].sqrt()).collect()
 }
 
 fn band_rows(columns: &[Vec<f64>]) -> Result<Coefficients, PlanError> {

@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use ndarray::Array2;
-use strategy::{Banded, Blt, Dense, MAX_SERIES, Sensitivity, Strategy};
+use strategy::scaled::Base;
+use strategy::{Banded, Blt, ColumnScales, Dense, MAX_SERIES, Scaled, Sensitivity, Strategy};
 
 use crate::conversion::refused;
 use crate::error::require;
@@ -132,10 +133,16 @@ pub fn accounted_sensitivity(
 
 /// The strategy of `n` rows that runs with `coefficients`, which were rounded from `nominal`.
 fn running(coefficients: &Coefficients, nominal: &Strategy, n: u64) -> Result<Strategy, PlanError> {
+    // Rows of normalised columns have an output scale of their own each.
+    if let Strategy::Scaled(nominal) = nominal
+        && !nominal.is_normalised()
+    {
+        return scaled(coefficients, nominal, n);
+    }
     let strategy = match coefficients {
         Coefficients::Identity => Strategy::Identity,
         Coefficients::Tree(_) => nominal.clone(),
-        Coefficients::Blt { theta, omega } => blt(theta, omega)?,
+        Coefficients::Blt { theta, omega, .. } => blt(theta, omega)?,
         Coefficients::Banded(bands) => banded(bands, n)?,
         Coefficients::Inverse(Inverse::Toeplitz { coefficients }) => {
             Strategy::BandInverse { s: doubles(coefficients) }
@@ -146,6 +153,39 @@ fn running(coefficients: &Coefficients, nominal: &Strategy, n: u64) -> Result<St
     };
     strategy.validate().map_err(refused)?;
     Ok(strategy)
+}
+
+/// The Toeplitz matrix of the coefficients with its columns divided by the output scales.
+fn scaled(coefficients: &Coefficients, nominal: &Scaled, n: u64) -> Result<Strategy, PlanError> {
+    let identity = || Base::BandToeplitz { c: vec![1.0], column_normalised: false };
+    let none = Vec::new();
+    let (base, output_scale) = match coefficients {
+        Coefficients::Banded(Bands {
+            rows: BandRows::Toeplitz { lags, inverse_diagonal },
+            output_scale,
+            ..
+        }) => {
+            let c = first_column(lags, *inverse_diagonal);
+            (Base::BandToeplitz { c, column_normalised: false }, output_scale)
+        }
+        Coefficients::Blt { theta, omega, output_scale } => match blt(theta, omega)? {
+            Strategy::Blt(blt) => (Base::Blt(blt), output_scale),
+            _ => (identity(), output_scale),
+        },
+        _ => (identity(), &none),
+    };
+    let rounds = nominal.scales().rounds();
+    let starts = (0..nominal.scales().values().len() as u64).map(|e| e.saturating_mul(rounds));
+    let scales =
+        starts.take_while(|start| *start < n).map(|start| 1.0 / f64::from(output_scale[start as usize]));
+    let scales = ColumnScales::new(rounds, scales.collect()).map_err(refused)?;
+    Ok(Strategy::Scaled(Scaled::new(base, scales).map_err(refused)?))
+}
+
+fn first_column(lags: &[f32], inverse_diagonal: f32) -> Vec<f64> {
+    let mut c = vec![1.0 / f64::from(inverse_diagonal)];
+    c.extend(doubles(lags));
+    c
 }
 
 /// The larger sensitivity of the nominal and of the running strategy.
@@ -189,8 +229,7 @@ fn banded(bands: &Bands, n: u64) -> Result<Strategy, PlanError> {
     if let (BandRows::Toeplitz { lags, inverse_diagonal }, true) =
         (&bands.rows, bands.output_scale.is_empty())
     {
-        let mut c = vec![1.0 / f64::from(*inverse_diagonal)];
-        c.extend(doubles(lags));
+        let c = first_column(lags, *inverse_diagonal);
         return Ok(Strategy::BandToeplitz { c, column_normalised: false });
     }
     let numbers = n.saturating_mul(p as u64);

@@ -50,31 +50,38 @@ impl PlanSpec {
             // The account on a grid depends on the dimension, though not on the parameters it is made of.
             canonical.integer("grid.dimension", self.layout.as_ref().map_or(0, Layout::dimension));
         }
-        canonical.name("mechanism.name", self.mechanism.name());
-        match &self.mechanism {
-            Mechanism::Identity => {}
-            Mechanism::Tree { restarts, completion } => {
-                canonical.integers("mechanism.restarts", restarts);
-                canonical.truth("mechanism.completion", *completion);
-            }
-            Mechanism::Blt { theta, omega } => {
-                canonical.numbers("mechanism.theta", theta);
-                canonical.numbers("mechanism.omega", omega);
-            }
-            Mechanism::BandToeplitz { coefficients, column_normalised } => {
-                canonical.numbers("mechanism.coefficients", coefficients);
-                canonical.truth("mechanism.column_normalised", *column_normalised);
-            }
-            Mechanism::BandMf { columns } => canonical.number_rows("mechanism.columns", columns),
-            Mechanism::BandSqrt { bands } | Mechanism::BandInverseSqrt { bands } => {
-                canonical.integer("mechanism.bands", *bands);
-            }
-            Mechanism::BandInverse { coefficients } => {
-                canonical.numbers("mechanism.coefficients", coefficients)
-            }
-            Mechanism::LambdaCgd { lambda } => canonical.number("mechanism.lambda", *lambda),
-            Mechanism::Dense { matrix } => canonical.number_rows("mechanism.matrix", matrix),
-        }
+        mechanism(&mut canonical, &self.mechanism);
         canonical
+    }
+}
+
+fn mechanism(canonical: &mut Canonical, mechanism: &Mechanism) {
+    canonical.name("mechanism.name", mechanism.name());
+    match mechanism {
+        Mechanism::Identity => {}
+        Mechanism::Tree { restarts, completion } => {
+            canonical.integers("mechanism.restarts", restarts);
+            canonical.truth("mechanism.completion", *completion);
+        }
+        Mechanism::Blt { theta, omega } => {
+            canonical.numbers("mechanism.theta", theta);
+            canonical.numbers("mechanism.omega", omega);
+        }
+        Mechanism::BandToeplitz { coefficients, column_normalised } => {
+            canonical.numbers("mechanism.coefficients", coefficients);
+            canonical.truth("mechanism.column_normalised", *column_normalised);
+        }
+        Mechanism::BandMf { columns } => canonical.number_rows("mechanism.columns", columns),
+        Mechanism::BandSqrt { bands } | Mechanism::BandInverseSqrt { bands } => {
+            canonical.integer("mechanism.bands", *bands);
+        }
+        Mechanism::BandInverse { coefficients } => canonical.numbers("mechanism.coefficients", coefficients),
+        Mechanism::LambdaCgd { lambda } => canonical.number("mechanism.lambda", *lambda),
+        Mechanism::Dense { matrix } => canonical.number_rows("mechanism.matrix", matrix),
+        Mechanism::Scaled { base, column_scales, rounds_per_scale } => {
+            self::mechanism(canonical, base);
+            canonical.numbers("mechanism.column_scales", column_scales);
+            canonical.integer("mechanism.rounds_per_scale", *rounds_per_scale);
+        }
     }
 }

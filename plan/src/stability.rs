@@ -28,7 +28,7 @@ const ROUNDING: f64 = 1e-9;
 pub(crate) fn check(coefficients: &Coefficients, n: u64, scale: f32) -> Result<(), PlanError> {
     let largest = match coefficients {
         Coefficients::Identity | Coefficients::Tree(_) => 1.0,
-        Coefficients::Blt { theta, omega } => blt(theta, omega, n)?,
+        Coefficients::Blt { theta, omega, output_scale } => scaled(blt(theta, omega, n)?, output_scale),
         Coefficients::Banded(banded) => self::banded(banded, n)?,
         Coefficients::Inverse(inverse) => self::inverse(inverse, n)?,
     };
@@ -53,8 +53,13 @@ fn banded(banded: &Banded, n: u64) -> Result<f64, PlanError> {
         }
         BandRows::PerRow { lags, inverse_diagonal } => per_row(lags, inverse_diagonal, banded.bands)?,
     };
-    let widest = banded.output_scale.iter().fold(0.0f32, |most, norm| most.max(*norm));
-    Ok(if banded.output_scale.is_empty() { unscaled } else { unscaled * f64::from(widest) })
+    Ok(scaled(unscaled, &banded.output_scale))
+}
+
+/// A bound of rows that are multiplied by the output scales.
+fn scaled(unscaled: f64, output_scale: &[f32]) -> f64 {
+    let widest = output_scale.iter().fold(0.0f32, |most, scale| most.max(*scale));
+    if output_scale.is_empty() { unscaled } else { unscaled * f64::from(widest) }
 }
 
 fn inverse(inverse: &Inverse, n: u64) -> Result<f64, PlanError> {

@@ -21,6 +21,11 @@ def binomial_series(power, count):
 
 def strategy(mechanism, n):
     """C of a plan's mechanism; trees have no square one."""
+    if "column_scales" in mechanism:
+        scales = list(mechanism["column_scales"])
+        base = {k: v for k, v in mechanism.items() if k not in ("column_scales", "rounds_per_scale")}
+        stretch = np.arange(n) // mechanism["rounds_per_scale"]
+        return strategy(base, n) * np.array(scales)[np.minimum(stretch, len(scales) - 1)]
     name = mechanism["name"]
     if name == "identity":
         return np.eye(n)

@@ -22,6 +22,8 @@ FROM = {
     "identity": [],
     "blt": ["--theta", "0.95,0.5", "--omega", "0.2,0.3"],
     "band-toeplitz": ["--coefficients", "1,0.5,0.25"],
+    "band-toeplitz scaled": ["--coefficients", "1,0.5,0.25", "--column-scales", "1,0.8", "--rounds-per-scale", 4],
+    "blt scaled": ["--theta", "0.95,0.5", "--omega", "0.2,0.3", "--column-scales", "1,0.8", "--rounds-per-scale", 3],
     "band-sqrt": ["--bands", 3],
     "band-inverse": ["--coefficients", "1,-0.5,-0.1"],
     "band-inverse-sqrt": ["--bands", 5],
@@ -32,6 +34,7 @@ FROM = {
 def mechanism_of(answer):
     """The mechanism of an answer, in the words of plan.toml."""
     names = ["theta", "omega", "coefficients", "column_normalised", "columns", "bands", "lambda", "matrix"]
+    names += ["column_scales", "rounds_per_scale"]
     return {"name": answer["mechanism"], **{name: answer[name] for name in names if name in answer}}
 
 
@@ -52,7 +55,8 @@ def check_losses(answer, n, min_sep, participations):
 
 @pytest.mark.parametrize("name", FROM)
 def test_losses_of_known_parameters(name):
-    answer = rustle("plan", "from", "--float", "--mechanism", name, *FROM[name], *SHAPE, "--noise-multiplier", 1)
+    mechanism = name.split()[0]
+    answer = rustle("plan", "from", "--float", "--mechanism", mechanism, *FROM[name], *SHAPE, "--noise-multiplier", 1)
     check_losses(answer, N, MIN_SEP, PARTICIPATIONS)
 
 

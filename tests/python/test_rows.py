@@ -47,6 +47,13 @@ MECHANISMS = {
         "coefficients": binomial_series(-0.5, 40).tolist(),
         "column_normalised": True,
     },
+    "band-toeplitz-scaled": {
+        "name": "band-toeplitz",
+        "coefficients": [1.0, 0.5, 0.4, 0.3],
+        "column_scales": [1.0, 0.9, 0.75],
+        "rounds_per_scale": 17,
+    },
+    "blt-scaled": {**B100, "column_scales": [1.0, 0.9, 0.75], "rounds_per_scale": 17},
     "band-mf": {"name": "band-mf", "columns": columns(ROWS, 24)},
     "band-sqrt": {"name": "band-sqrt", "bands": 64},
     "band-sqrt-all": {"name": "band-sqrt", "bands": ROWS},

@@ -49,6 +49,11 @@ pub fn plans() -> Vec<Plan> {
         Mechanism::Dense {
             matrix: (0..n).map(|t| (0..=t).map(|j| 1.0 / (1 + t - j) as f64).collect()).collect(),
         },
+        Mechanism::Scaled {
+            base: Box::new(Mechanism::BandToeplitz { coefficients: decaying(7), column_normalised: false }),
+            column_scales: vec![1.0, 0.9, 0.7],
+            rounds_per_scale: 15,
+        },
     ];
     mechanisms.into_iter().map(|mechanism| small_plan(mechanism, ITERATIONS)).collect()
 }

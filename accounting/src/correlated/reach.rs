@@ -43,6 +43,7 @@ impl Reach {
             Strategy::Tree(_)
             | Strategy::BandMf(_)
             | Strategy::Dense(_)
+            | Strategy::Scaled(_)
             | Strategy::BandToeplitz { column_normalised: true, .. } => {
                 if n > gram::MAX_BATCHES {
                     let allowed = "up to 4096 for a strategy that is not Toeplitz";

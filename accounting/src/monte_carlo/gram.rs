@@ -32,6 +32,12 @@ pub(crate) fn gram(strategy: &Strategy, n: u64, batches: u64) -> Result<Array2<f
             let columns = column_normalised::columns(c, within(n)?)?;
             banded_gram(|t, j| columns.entry(t, j), columns.bands(), n, b)
         }
+        Strategy::Scaled(scaled) => {
+            let c = scaled.column(within(n)?)?;
+            let factor = scaled.factors(n as usize);
+            let entry = |t: usize, j: usize| c[t - j] * factor(j);
+            banded_gram(entry, c.len(), n, b)
+        }
         Strategy::Dense(_) => rows_gram(within(n)? as usize, b, |t, mut bins| {
             for (j, c) in strategy.c_row(n, t as u64)?.into_iter().enumerate() {
                 bins[j % b] += not_negative(c)?;
@@ -196,7 +202,8 @@ pub(super) fn cholesky(gram: &Array2<f64>) -> Result<Array2<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use strategy::{Banded, Dense};
+    use strategy::scaled::Base;
+    use strategy::{Banded, ColumnScales, Dense, Scaled};
 
     use super::*;
 
@@ -230,6 +237,13 @@ mod tests {
         for way in ways {
             assert_near(&gram(&way, n as u64, b as u64).unwrap(), &truth);
         }
+        let mut by_stretch = dense.clone();
+        let scales = ColumnScales::new(5, vec![1.0, 0.8, 0.5]).unwrap();
+        by_stretch.columns_mut().into_iter().enumerate().for_each(|(j, mut x)| x *= scales.at(j as u64));
+        let way = Strategy::Scaled(
+            Scaled::new(Base::BandToeplitz { c: c.to_vec(), column_normalised: false }, scales).unwrap(),
+        );
+        assert_near(&gram(&way, n as u64, b as u64).unwrap(), &plain(&by_stretch, b));
         let mut scaled = dense;
         scaled.columns_mut().into_iter().for_each(|mut x| x /= x.dot(&x).sqrt());
         let normalised = Strategy::BandToeplitz { c: c.to_vec(), column_normalised: true };

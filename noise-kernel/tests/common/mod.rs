@@ -58,7 +58,13 @@ pub fn stream() -> Stream {
 pub fn blt(d: usize) -> Coefficients {
     let theta = [0.99, 0.95, 0.9, 0.8, 0.6, 0.3, 0.2, 0.1, 0.05];
     let omega = [0.01, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05, 0.02, 0.01];
-    Coefficients::Blt { theta: theta[..d].to_vec(), omega: omega[..d].to_vec() }
+    Coefficients::Blt { theta: theta[..d].to_vec(), omega: omega[..d].to_vec(), output_scale: Vec::new() }
+}
+
+/// A BLT whose rows have output scales.
+pub fn scaled_blt(d: usize, rows: usize) -> Coefficients {
+    let Coefficients::Blt { theta, omega, .. } = blt(d) else { unreachable!("a BLT") };
+    Coefficients::Blt { theta, omega, output_scale: (0..rows).map(|t| 1.0 + 0.01 * t as f32).collect() }
 }
 
 /// Square-root coefficients: c_k = c_{k−1}(2k−1)/(2k).

@@ -46,6 +46,23 @@ pub(super) fn coefficients(mechanism: &Mechanism, n: u64, scale: f64) -> Result<
             scale,
             rows: GridInverse::Dense { rows: round::inverse_rows(matrix).concat() },
         },
+        Mechanism::Scaled { base, column_scales, rounds_per_scale } => match &**base {
+            Mechanism::BandToeplitz { coefficients: c, column_normalised } => {
+                let last = column_scales.len() - 1;
+                let scale_of = |j: usize| column_scales[((j as u64 / rounds_per_scale) as usize).min(last)];
+                let prefix = round::sums_of_squares(c);
+                let norm = |j: usize| prefix[(n as usize - j).min(c.len()) - 1].sqrt();
+                let divisor = |j: usize| if *column_normalised { norm(j) } else { 1.0 };
+                per_row(c.len(), n, scale, |t, i| c[i] * scale_of(t - i) / divisor(t - i))?
+            }
+            other => {
+                return Err(PlanError::field(
+                    "mechanism.column_scales",
+                    format!("given for {} on a grid", other.name()),
+                    "scales where mechanism.name is band-toeplitz, or rows of floating-point numbers",
+                ));
+            }
+        },
     })
 }
 

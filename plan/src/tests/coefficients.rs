@@ -80,6 +80,30 @@ fn trees_restart_and_complete() {
 }
 
 #[test]
+fn rows_are_divided_by_the_scales_of_columns() {
+    let scaled = |base| Mechanism::Scaled {
+        base: Box::new(base),
+        column_scales: vec![2.0, 0.5, 0.25],
+        rounds_per_scale: 2,
+    };
+    let expected = vec![0.5, 0.5, 2.0, 2.0, 4.0, 4.0, 4.0];
+    let toeplitz = Mechanism::BandToeplitz { coefficients: vec![1.0, 0.5], column_normalised: false };
+    assert_eq!(banded(7, scaled(toeplitz)).output_scale, expected);
+    let blt = plan(7, scaled(Mechanism::Blt { theta: vec![0.9], omega: vec![0.1] }));
+    let Coefficients::Blt { output_scale, .. } = blt.coefficients().unwrap() else { panic!() };
+    assert_eq!(output_scale, expected);
+    assert_eq!(blt.state_slots(), 1);
+    // Norms and scales together: 5 of whole columns, 3 of the last.
+    let column_normalised = true;
+    let normalised = Mechanism::BandToeplitz { coefficients: vec![3.0, 4.0], column_normalised };
+    assert_eq!(banded(5, scaled(normalised)).output_scale, [2.5, 2.5, 10.0, 10.0, 12.0]);
+    // A run that ends early has the first of them.
+    let short = plan(3, scaled(Mechanism::Blt { theta: vec![0.9], omega: vec![0.1] }));
+    let Coefficients::Blt { output_scale, .. } = short.coefficients().unwrap() else { panic!() };
+    assert_eq!(output_scale, expected[..3]);
+}
+
+#[test]
 fn state_slots() {
     let blt = Mechanism::Blt { theta: vec![0.9, 0.5], omega: vec![0.1, 0.2] };
     assert_eq!(plan(9, blt).state_slots(), 2);
@@ -97,6 +121,19 @@ fn a_strategy_gives_its_mechanism_back() {
         Mechanism::Blt { theta: vec![0.9], omega: vec![0.1] },
         Mechanism::BandToeplitz { coefficients: vec![1.0, 0.5], column_normalised: true },
         Mechanism::BandMf { columns: vec![vec![1.0, 0.5], vec![2.0, 0.25], vec![4.0, 0.0]] },
+        Mechanism::Scaled {
+            base: Box::new(Mechanism::BandToeplitz {
+                coefficients: vec![1.0, 0.5],
+                column_normalised: false,
+            }),
+            column_scales: vec![1.0, 0.5],
+            rounds_per_scale: 2,
+        },
+        Mechanism::Scaled {
+            base: Box::new(Mechanism::Blt { theta: vec![0.9], omega: vec![0.1] }),
+            column_scales: vec![1.0, 0.5],
+            rounds_per_scale: 1,
+        },
         Mechanism::BandSqrt { bands: 2 },
         Mechanism::BandInverse { coefficients: vec![1.0, -0.5] },
         Mechanism::BandInverseSqrt { bands: 2 },

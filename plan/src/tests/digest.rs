@@ -93,6 +93,13 @@ fn mechanisms(n: u64) -> impl Strategy<Value = Mechanism> {
         (prop::collection::btree_set(1..n, 0..4), any::<bool>()).prop_map(|(restarts, completion)| {
             Mechanism::Tree { restarts: restarts.into_iter().collect(), completion }
         }),
+        (column.clone(), prop::collection::vec(0.1..1.0_f64, 1..5), 1..30_u64).prop_map(
+            |(coefficients, mut column_scales, rounds_per_scale)| {
+                column_scales.sort_by(|a, b| b.total_cmp(a));
+                let base = Box::new(Mechanism::BandToeplitz { coefficients, column_normalised: false });
+                Mechanism::Scaled { base, column_scales, rounds_per_scale }
+            }
+        ),
         theta_omega.prop_map(|pairs| {
             let (theta, omega) = pairs.into_iter().unzip();
             Mechanism::Blt { theta, omega }

@@ -216,6 +216,14 @@ fn every_mechanism_has_a_grid() {
     for mechanism in [
         Mechanism::Tree { restarts: vec![700], completion: true },
         Mechanism::BandMf { columns },
+        Mechanism::Scaled {
+            base: Box::new(Mechanism::BandToeplitz {
+                coefficients: vec![2.0, 0.9],
+                column_normalised: false,
+            }),
+            column_scales: vec![1.0, 0.5],
+            rounds_per_scale: 600,
+        },
         Mechanism::BandSqrt { bands: 5 },
         Mechanism::BandInverse { coefficients: vec![1.0, -0.5] },
         Mechanism::BandInverseSqrt { bands: 4 },

@@ -161,3 +161,23 @@ fn a_plan_made_in_code_is_checked_as_one_from_a_file() {
         Plan::from_path("/nonexistent/plan.toml").unwrap_err().to_string().contains("/nonexistent/plan.toml")
     );
 }
+
+#[test]
+fn scales_of_columns() {
+    let of = |name: &str, scales: &str| format!("name = \"{name}\"\n{scales}");
+    let toeplitz = |scales: &str| of("band-toeplitz", &format!("coefficients = [1.0, 0.5]\n{scales}"));
+    let case = |scales: &str, parts: &[&str]| assert_mechanism(&toeplitz(scales), parts);
+    case("column_scales = [1.0]", &["`mechanism.rounds_per_scale` is missing"]);
+    case("rounds_per_scale = 3", &["`mechanism.column_scales` is missing"]);
+    case("column_scales = []\nrounds_per_scale = 3", &["`mechanism.column_scales` is empty"]);
+    case(
+        "column_scales = [1.0, 1.5]\nrounds_per_scale = 3",
+        &["`mechanism.column_scales[1]` is 1.5", "never rise"],
+    );
+    case("column_scales = [1.0, 0.0]\nrounds_per_scale = 3", &["`mechanism.column_scales[1]` is 0"]);
+    case("column_scales = [inf]\nrounds_per_scale = 3", &["`mechanism.column_scales[0]` is inf"]);
+    case("column_scales = [nan]\nrounds_per_scale = 3", &["`mechanism.column_scales[0]` is NaN"]);
+    case("column_scales = [1.0]\nrounds_per_scale = 0", &["`mechanism.rounds_per_scale` is 0"]);
+    let scales = "column_scales = [1.0]\nrounds_per_scale = 3";
+    assert_mechanism(&of("identity", scales), &["`mechanism.column_scales` is given", "no such field"]);
+}

@@ -3,7 +3,9 @@
 use strategy::{Blt, Strategy};
 
 use super::{plan, spec};
-use crate::{BandRows, Coefficients, Inverse, Mechanism, Participation, Plan};
+use crate::{
+    BandRows, Banded, Coefficients, Inverse, Layout, Mechanism, Participation, Plan, PlanSpec, grid,
+};
 
 /// McMahan, Xu, Zhang (2024), Appendix A: b100, b400, b1000 with their n, b and k.
 fn published() -> [(Mechanism, u64, Participation); 3] {
@@ -76,7 +78,7 @@ fn applied(coefficients: &Coefficients, n: usize) -> Vec<Vec<f64>> {
     for t in 0..n {
         let mut row: Vec<f64> = (0..n).map(|j| f64::from(u8::from(j == t))).collect();
         match coefficients {
-            Coefficients::Blt { theta, omega } => {
+            Coefficients::Blt { theta, omega, .. } => {
                 for (buffer, omega) in buffers.iter().zip(omega) {
                     row.iter_mut().zip(buffer).for_each(|(r, b)| *r -= f64::from(*omega) * b);
                 }
@@ -108,8 +110,10 @@ fn applied(coefficients: &Coefficients, n: usize) -> Vec<Vec<f64>> {
         }
         rows.push(row);
     }
-    if let Coefficients::Banded(banded) = coefficients {
-        for (row, scale) in rows.iter_mut().zip(&banded.output_scale) {
+    if let Coefficients::Blt { output_scale, .. } | Coefficients::Banded(Banded { output_scale, .. }) =
+        coefficients
+    {
+        for (row, scale) in rows.iter_mut().zip(output_scale) {
             row.iter_mut().for_each(|r| *r *= f64::from(*scale));
         }
     }
@@ -124,6 +128,27 @@ fn mechanisms() -> Vec<Mechanism> {
     vec![
         Mechanism::Identity,
         Mechanism::Blt { theta: vec![0.9, 0.3], omega: vec![0.1, 0.7] },
+        Mechanism::Scaled {
+            base: Box::new(Mechanism::BandToeplitz {
+                coefficients: vec![1.1, 0.7, 0.3, 0.1],
+                column_normalised: false,
+            }),
+            column_scales: vec![1.2, 1.1, 0.3],
+            rounds_per_scale: 2,
+        },
+        Mechanism::Scaled {
+            base: Box::new(Mechanism::Blt { theta: vec![0.9, 0.3], omega: vec![0.1, 0.7] }),
+            column_scales: vec![1.2, 0.7],
+            rounds_per_scale: 3,
+        },
+        Mechanism::Scaled {
+            base: Box::new(Mechanism::BandToeplitz {
+                coefficients: vec![1.1, 0.7, 0.3, 0.1],
+                column_normalised: true,
+            }),
+            column_scales: vec![1.2, 1.1, 0.3],
+            rounds_per_scale: 2,
+        },
         normalised(false),
         normalised(true),
         Mechanism::BandMf {
@@ -191,5 +216,23 @@ fn some_rows_are_accounted_for_as_they_run() {
         assert!(once < whole.value && once >= 1.0, "{once}");
         let refused = plan.accounted_sensitivity_of(3..n + 1).unwrap_err().to_string();
         assert!(refused.contains(&format!("3..{}", n + 1)), "{refused}");
+    }
+}
+
+/// C = T·diag(s) moves by the norms of its own columns, in floating point and on a grid: participations in rounds 0 and 3 have
+/// columns of squared norms 4·1.25 and 1·1.25 that don't overlap.
+#[test]
+fn the_sensitivity_of_scaled_columns_has_their_scales() {
+    let base = Box::new(Mechanism::BandToeplitz { coefficients: vec![1.0, 0.5], column_normalised: false });
+    let mechanism = Mechanism::Scaled { base, column_scales: vec![2.0, 1.0], rounds_per_scale: 3 };
+    let float = PlanSpec {
+        participation: Participation { min_sep: 3, max_participations: 2 },
+        layout: Layout::dimension_only(1000).ok(),
+        ..spec(7, mechanism)
+    };
+    let chosen = grid::choose(&float, None, Some(0.0)).unwrap();
+    for plan in [float.clone(), PlanSpec { grid: Some(chosen), ..float }] {
+        let found = Plan::new(plan).unwrap().accounted_sensitivity().unwrap();
+        assert!((found.value - 2.5).abs() < 1e-6, "{found:?}");
     }
 }

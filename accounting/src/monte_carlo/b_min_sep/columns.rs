@@ -32,6 +32,7 @@ impl Columns {
                 strategy.validate()?;
                 Self::of_banded(&column_normalised::columns(c, n)?, rounds)
             }
+            Strategy::Scaled(scaled) => Self::of_banded(&scaled.columns(n)?, rounds),
             Strategy::Dense(dense) => {
                 strategy.c_row(n, 0)?;
                 let entry = |row: usize, column: usize| dense.matrix()[[row, column]];

@@ -33,6 +33,19 @@ pub struct FromArgs {
     /// Divide each column of C by its norm, for band-toeplitz
     #[arg(long)]
     column_normalised: bool,
+    /// Scales of C's columns, separated by commas, for blt and band-toeplitz: above 0 and never rising, each for
+    /// --rounds-per-scale rounds, the last one to the end [default: none]
+    #[arg(
+        long,
+        value_name = "S0,S1,…",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        requires = "rounds_per_scale"
+    )]
+    column_scales: Option<Vec<f64>>,
+    /// Number of rounds of each of --column-scales
+    #[arg(long, value_name = "R", requires = "column_scales")]
+    rounds_per_scale: Option<u64>,
     /// Number of bands of C for band-sqrt, or of C⁻¹ for band-inverse-sqrt
     #[arg(long, value_name = "P")]
     bands: Option<u64>,
@@ -98,8 +111,23 @@ impl FromArgs {
                 )));
             }
         };
+        let mechanism = self.scaled(mechanism);
         self.refuse_given(&choice)?;
         Ok(mechanism)
+    }
+
+    /// The mechanism with the scales of its columns, where there are any and it may have them.
+    fn scaled(&mut self, base: Mechanism) -> Mechanism {
+        match (&base, self.rounds_per_scale) {
+            (Mechanism::Blt { .. } | Mechanism::BandToeplitz { .. }, Some(rounds_per_scale)) => {
+                Mechanism::Scaled {
+                    base: Box::new(base),
+                    column_scales: self.column_scales.take().unwrap_or_default(),
+                    rounds_per_scale,
+                }
+            }
+            _ => base,
+        }
     }
 
     fn refuse_given(&self, choice: &str) -> anyhow::Result<()> {
@@ -108,6 +136,7 @@ impl FromArgs {
             ("--omega", self.omega.is_some()),
             ("--coefficients", self.coefficients.is_some()),
             ("--column-normalised", self.column_normalised),
+            ("--column-scales", self.column_scales.is_some()),
             ("--bands", self.bands.is_some()),
             ("--lambda", self.lambda.is_some()),
             ("--restarts", self.restarts.is_some()),

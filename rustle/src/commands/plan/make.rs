@@ -177,5 +177,10 @@ pub fn with_parameters(answer: Answer, mechanism: &Mechanism, strategy: &Strateg
             answer.with("lambda", *lambda).with("coefficients", Value::from(vec![1.0, -lambda]))
         }
         Mechanism::Dense { matrix } => answer.with("matrix", json!(matrix)),
+        Mechanism::Scaled { base, column_scales, rounds_per_scale } => {
+            with_parameters(answer, base, strategy)?
+                .with("column_scales", column_scales.clone())
+                .with("rounds_per_scale", *rounds_per_scale)
+        }
     })
 }

@@ -48,10 +48,10 @@ pub struct OptimizeArgs {
     /// Divide each column of C by its norm and optimize for that, for band-toeplitz
     #[arg(long)]
     column_normalised: bool,
-    /// Norms of C's columns, for band-mf: one for each epoch of min-sep rounds, which makes the loss smaller at the same
-    /// sensitivity, or equal, as published
-    #[arg(long, value_name = "NORMS", value_enum, default_value_t = ColumnNorms::ByEpoch)]
-    column_norms: ColumnNorms,
+    /// Norms of C's columns, for band-mf, band-toeplitz and blt: one for each epoch of min-sep rounds, which makes the rms
+    /// loss smaller at the same sensitivity, or equal, as published [default: by-epoch for band-mf, else equal]
+    #[arg(long, value_name = "NORMS", value_enum)]
+    column_norms: Option<ColumnNorms>,
     /// Search only the family (1−x)^(−α), of one parameter, for band-toeplitz
     #[arg(long, conflicts_with = "column_normalised")]
     power: bool,
@@ -146,6 +146,7 @@ fn warn_of_column_norms(plan: &Plan) -> anyhow::Result<()> {
 impl OptimizeArgs {
     fn check_sizes(&self) -> anyhow::Result<()> {
         use MechanismKind::{BandMf, BandToeplitz, Blt, Dense, Identity, LambdaCgd, Tree};
+        let is_scaled = self.column_norms == Some(ColumnNorms::ByEpoch);
         let kind = self.mechanism;
         let is_banded = !matches!(kind, Identity | Tree | Blt | LambdaCgd | Dense);
         let flags = [
@@ -153,10 +154,20 @@ impl OptimizeArgs {
             ("--bands", self.bands.is_some() && !is_banded),
             ("--column-normalised", self.column_normalised && kind != BandToeplitz),
             ("--power", self.power && kind != BandToeplitz),
-            ("--column-norms", self.column_norms != ColumnNorms::ByEpoch && kind != BandMf),
+            ("--column-norms", self.column_norms.is_some() && !matches!(kind, BandMf | BandToeplitz | Blt)),
             ("--fixed-epoch", self.fixed_epoch && kind != Dense),
         ];
         refuse_given(&flags, &format!("--mechanism {}", kind.name()))?;
+        let equal = [
+            ("--power", self.power && is_scaled),
+            ("--column-normalised", self.column_normalised && is_scaled),
+        ];
+        refuse_given(&equal, "--column-norms by-epoch")?;
+        if is_scaled && kind == Blt && self.run.grid.is_on_grid() {
+            let text = "--column-norms is by-epoch for blt; allowed: equal, or --float, as the scaled columns of a blt have no \
+                        rows on a grid; or --mechanism band-toeplitz";
+            return Err(bad_use(text));
+        }
         refuse_given(
             &[("--also-min-sep", self.fixed_epoch && !self.also_min_sep.is_empty())],
             "--fixed-epoch",
@@ -178,16 +189,21 @@ impl OptimizeArgs {
             MechanismKind::Tree => Family::Tree,
             MechanismKind::BandSqrt => Family::BandSqrt { bands },
             MechanismKind::BandInverseSqrt => Family::BandInverseSqrt { bands },
-            MechanismKind::Blt => match self.buffers {
-                Some(buffers) => Family::Blt { buffers },
-                None => Family::BltAuto { max_buffers: BUFFERS },
+            MechanismKind::Blt => match (self.buffers, self.column_norms) {
+                (Some(buffers), Some(ColumnNorms::ByEpoch)) => Family::BltByEpoch { buffers },
+                (Some(buffers), _) => Family::Blt { buffers },
+                (None, Some(ColumnNorms::ByEpoch)) => Family::BltAutoByEpoch { max_buffers: BUFFERS },
+                (None, _) => Family::BltAuto { max_buffers: BUFFERS },
             },
             MechanismKind::BandToeplitz if self.power => Family::BandPower { bands },
             MechanismKind::BandToeplitz if self.column_normalised => Family::BandToeplitzNormalised { bands },
+            MechanismKind::BandToeplitz if self.column_norms == Some(ColumnNorms::ByEpoch) => {
+                Family::BandToeplitzByEpoch { bands }
+            }
             MechanismKind::BandToeplitz => Family::BandToeplitz { bands },
             MechanismKind::BandMf => match self.column_norms {
-                ColumnNorms::ByEpoch => Family::BandMfByEpoch { bands },
-                ColumnNorms::Equal => Family::BandMf { bands },
+                Some(ColumnNorms::Equal) => Family::BandMf { bands },
+                _ => Family::BandMfByEpoch { bands },
             },
             MechanismKind::BandInverse => Family::BandInverse { bands },
             MechanismKind::LambdaCgd => Family::LambdaCgd,

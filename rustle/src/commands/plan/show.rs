@@ -51,7 +51,9 @@ fn coefficients(plan: &Plan) -> anyhow::Result<usize> {
     let Some(on_grid) = plan.on_grid() else {
         return Ok(match plan.coefficients()? {
             Coefficients::Identity | Coefficients::Tree(_) => 0,
-            Coefficients::Blt { theta, omega } => theta.len() + omega.len(),
+            Coefficients::Blt { theta, omega, output_scale } => {
+                theta.len() + omega.len() + output_scale.len()
+            }
             Coefficients::Banded(banded) => match banded.rows {
                 BandRows::Toeplitz { lags, .. } => lags.len() + 1,
                 BandRows::PerRow { lags, inverse_diagonal } => lags.len() + inverse_diagonal.len(),
