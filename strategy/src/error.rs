@@ -23,7 +23,7 @@ pub enum StrategyError {
         mechanism: &'static str,
     },
     /// A first column describes only a Toeplitz matrix.
-    #[error("{mechanism} is not Toeplitz, so one column does not describe it; read its rows instead")]
+    #[error("C of this {mechanism} plan is not Toeplitz, so one column does not describe it; read its rows instead")]
     NotToeplitz {
         /// The mechanism's name.
         mechanism: &'static str,
