@@ -52,8 +52,8 @@ def plan(mechanism, arguments, model):
     """Every digit is in one batch of an epoch, and comes back after as many steps as an epoch has."""
     dimension = sum(p.numel() for p in model.parameters())
     largest = -(-len(data()[0]) // arguments.batches)
-    # Opacus adds up its norms in float32.
-    kappa = rustle.grid.summing_error(largest, dimension, norm_dtype="float32")
+    # The engine adds up norms in float64.
+    kappa = rustle.grid.summing_error(largest, dimension, norm_dtype="float64")
     return rustle.plan(
         iterations=arguments.epochs * arguments.batches,
         epsilon=arguments.epsilon,

@@ -153,12 +153,13 @@ def summing_error(
     Args:
         records: B, the most contributions that are summed in floating point before a rounding to the grid.
         dimension: Coordinates of the flattened vector.
-        dtype: The type that they are summed in: float32 or float64. Sums in float16 or bfloat16 can't be accounted for.
+        dtype: The type that they are summed in: float32 or float64. Sums in float16 or bfloat16 can't be accounted for, and
+            neither can products of matrices in TF32 or under autocast, which are float32 by name.
         roundings: m; by default ``records``, which holds for every order of summing, with one division by a number at the
             end. Sums that are known to be pairwise have ⌈log₂ B⌉ + 1.
-        norm_dtype: The type that the squares of a contribution are added in for its norm: float32, as Opacus and most
-            programs do, or float64, as :func:`rustle.torch.clipped_sum`, :mod:`rustle.user_level`, :mod:`rustle.federated` and
-            :mod:`rustle.keras` do. In float32 the order alone decides how much is lost, so all of dv/2 counts: 3 % for a
+        norm_dtype: The type that the squares of a contribution are added in for its norm: float32, as most programs do, or
+            float64, as :func:`rustle.torch.clipped_sum`, :mod:`rustle.opacus`, :mod:`rustle.user_level`, :mod:`rustle.federated`
+            and :mod:`rustle.keras` do. In float32 the order alone decides how much is lost, so all of dv/2 counts: 3 % for a
             million coordinates.
 
     Raises:

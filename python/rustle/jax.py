@@ -32,6 +32,7 @@ from . import errors
 from ._commitment import Commitment
 from ._jax_accumulation import AccumulationState, accumulated
 from ._jax_norm import norm_of
+from ._jax_precision import ProductCheck
 from ._jax_processes import agree, agree_on_batches, together
 from ._jax_scaling import Scaling, ScalingState
 from ._kappa import KappaCheck
@@ -74,7 +75,8 @@ def privatizer(
 
     Output has the sums' shapes, types and shardings. Where the session has :class:`rustle.Rounds`, a step with any batch
     but that of its round is refused; without them a warning says that nothing checks participation. For sums of several
-    micro-batches see :func:`accumulated`.
+    micro-batches see :func:`accumulated`. Under a plan on a grid ``update`` refuses a ``jax_default_matmul_precision`` of fewer
+    bits than float32, and warns where the device's default may have fewer.
     """
     trainer = _Trainer(session, commitment, divide_by, records)
     return optax.GradientTransformation(trainer.init, trainer.update)
@@ -136,7 +138,7 @@ class _Trainer:
             raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
         self.session, self.commitment, self.divide_by = session, commitment, divide_by
         self.records, self._plan = records, session.plan
-        self._kappa = KappaCheck(session)
+        self._kappa, self._products = KappaCheck(session), ProductCheck()
         if jax.process_count() > 1:
             session.refuse_clip_schedule("several processes")
         session.claim(self)
@@ -164,6 +166,9 @@ class _Trainer:
         self, sum_of_clipped_grads: Any, noise_state: jax.Array, params: Any = None
     ) -> tuple[Any, jax.Array]:
         leaves = jax.tree.leaves(sum_of_clipped_grads)
+        if self.session.is_on_grid:
+            # Here and not in the callback, whose thread has no settings of the program's.
+            self._products.check()
         if any(isinstance(leaf, jax.core.Tracer) for leaf in [*leaves, noise_state]):
             shapes = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sum_of_clipped_grads

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rustle.torch
-from rustle.torch import _clipping
+from rustle.torch import _sums
 
 
 def largest_contribution(values, clip_norm):
@@ -29,11 +29,11 @@ def test_the_scale_of_a_contribution_is_rounded_down():
     torch.manual_seed(2)
     for clip_norm in torch.rand(200).tolist():
         scale = torch.tensor([clip_norm / 3], dtype=torch.float64)
-        rounded = _clipping._rounded_down(scale, torch.float32)
+        rounded = _sums.rounded_down(scale, torch.float32)
         assert rounded.dtype == torch.float32
         assert scale * (1 - 2**-23) <= rounded.double() <= scale
     one = torch.ones(1, dtype=torch.float64)
-    assert _clipping._rounded_down(one, torch.float32) == 1 and _clipping._rounded_down(one, torch.float64) == 1
+    assert _sums.rounded_down(one, torch.float32) == 1 and _sums.rounded_down(one, torch.float64) == 1
 
 
 def test_autocast_leaves_the_clipped_sum_in_float32():

@@ -121,7 +121,7 @@ class AdaptiveServer(Server):
             )
         if not 0 <= below <= clients:
             raise errors.make("invalid_argument", f"below is {below}; allowed: 0 to {clients}, the clients")
-        self._round(self._vectors.flat(total) * divided_by, below, clients)
+        self._round(self._given(total) * divided_by, below, clients)
 
     def _round(self, total: np.ndarray, below: float, clients: int) -> None:
         scale = self.plan.noise_multiplier * self.plan.clip_norm

@@ -114,14 +114,20 @@ class Server:
         """One round of a **sum** of updates that are clipped already.
 
         ``divided_by``: what the sum was divided by; the number of clients where ``total`` is their mean. Refused under a schedule
-        of clip norms, of which clients know nothing here.
+        of clip norms, of which clients know nothing here, and under a plan on a grid in fewer bits than float32.
         """
         self.session.refuse_clip_schedule("sums of updates that are clipped elsewhere")
         if not (divided_by > 0 and np.isfinite(divided_by)):
             raise errors.make(
                 "invalid_argument", f"divided_by is {divided_by}; allowed: finite and above zero"
             )
-        self._apply(self._vectors.flat(total) * divided_by)
+        self._apply(self._given(total) * divided_by)
+
+    def _given(self, total: Arrays) -> np.ndarray:
+        """A sum that was made elsewhere, as a vector."""
+        if self.session.is_on_grid:
+            self._vectors.check_bits(total)
+        return self._vectors.flat(total)
 
     def _apply(self, total: np.ndarray) -> None:
         self._move(self._noised(total))

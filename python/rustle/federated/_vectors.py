@@ -52,6 +52,18 @@ class Vectors:
             vector[parameter.start : parameter.start + parameter.size] = array.reshape(-1)
         return vector
 
+    def check_bits(self, arrays: Arrays) -> None:
+        """Refuses a sum in fewer bits than float32, which no plan on a grid accounts for."""
+        for name, array in (arrays.items() if isinstance(arrays, Mapping) else [(self._main, arrays)]):
+            dtype = np.asarray(array).dtype
+            # Types that numpy does not know by itself, such as bfloat16, are of kind V.
+            if dtype.kind == "V" or (dtype.kind == "f" and dtype.itemsize < 4):
+                text = (
+                    f"the sum {name!r} is {dtype}; allowed under a plan on a grid: float32 or float64, as its summing_error covers "
+                    "no sum in fewer bits. Add updates in float64, or give the updates themselves to step"
+                )
+                raise errors.make("invalid_argument", text)
+
     def arrays(self, vector: np.ndarray) -> Any:
         """The arrays again, copies of the types that they had."""
         made = {}

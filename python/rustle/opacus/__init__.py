@@ -10,7 +10,8 @@
 Programs that pass Opacus's own arguments, ``noise_multiplier`` or those of ``make_private_with_epsilon``, need no plan:
 the engine makes it, with its batches, in a folder. Its rows are floating-point numbers, with a warning (docs/grid.md).
 
-Opacus clips, splits batches and writes checkpoints. Noise is fetched where Opacus would draw it, once per logical batch,
+Opacus clips, splits batches and writes checkpoints; on a grid the engine clips and sums itself, norms in float64 and sums in
+float32, whatever autocast and TF32 do. Noise is fetched where Opacus would draw it, once per logical batch,
 so ``BatchMemoryManager`` works unchanged.
 """
 

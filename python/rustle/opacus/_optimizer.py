@@ -11,6 +11,8 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 from .. import errors
 from ..torch import Attachment, Noise
 from ..torch._owners import refuse_copy
+from ..torch._sums import summed, without_autocast
+from ..torch._tensors import check_float32
 from ._steps import StepCheck
 
 
@@ -29,6 +31,9 @@ class NoisedOptimizer:
     def pre_step(self: Any, closure: Any = None) -> Any:
         noised = [p for p in self.params if id(p) in self._names]
         self._noise.check(self.original_optimizer, noised)
+        if self._noise.session.is_on_grid:
+            # A sum has the type of its parameter.
+            check_float32({self._names[id(p)]: p for p in noised})
         self._steps.before(self)
         is_ready = super().pre_step(closure)  # type: ignore[misc]
         if is_ready:
@@ -41,11 +46,32 @@ class NoisedOptimizer:
         self._steps.gradients_removed()
 
     @torch.no_grad()
+    def clip_and_accumulate(self: Any) -> None:
+        """Adds the clipped sum to that of the logical batch, outside of autocast, and on a grid by this package's arithmetic.
+
+        Opacus's is a product of matrices, in the precision that PyTorch allows at the time, with norms of the gradients' type.
+        """
+        if not self._noise.session.is_on_grid:
+            # A sum of another type than the parameter's would be refused as its gradient, after the row.
+            with without_autocast({p.device.type for p in self.params}):
+                super().clip_and_accumulate()  # type: ignore[misc]
+            return
+        for p in self.params:
+            _check_processed_flag(p.grad_sample)
+        found = {self._names[id(p)]: self._get_flat_grad_sample(p) for p in self.params}
+        sums = summed(found, self.max_grad_norm)
+        for p in self.params:
+            value = sums[self._names[id(p)]]
+            p.summed_grad = value if p.summed_grad is None else p.summed_grad + value
+            _mark_as_processed(p.grad_sample)
+
+    @torch.no_grad()
     def add_noise(self: Any) -> None:
         for p in self.params:
             _check_processed_flag(p.summed_grad)
         sums = {self._names[id(p)]: p.summed_grad for p in self.params}
         noisy = {name: value.clone() for name, value in sums.items()}
+        self._noise.made_here = set(sums)
         if not self._noise.add_all(noisy, 1.0):
             self._noise.add(self._noise.row(sums, 1.0), noisy, 1.0)
         for p in self.params:

@@ -45,6 +45,10 @@ def attach(
     be copied or pickled. A closure is run first, then noise is added. An interrupted step (Ctrl-C) may have added its
     noise, which the next step then reports. Leave out a batch that no step follows with :meth:`Attachment.skip`.
 
+    Under a plan on a grid gradients are float32, and those that :func:`clipped_sum` did not make are refused where
+    ``torch.autocast`` is active at the step, where matrix products of float32 may be taken in TF32 or bfloat16, and where FSDP
+    or a communication hook adds up gradients in fewer bits (docs/grid.md).
+
     Where the session has :class:`rustle.Rounds`, a step with any batch but that of its round is refused too; without
     them a warning, :class:`rustle.errors.Unchecked`, says that nothing checks participation.
 

@@ -13,7 +13,7 @@ from .. import errors
 from .._deprecated import warn_renamed
 from . import _closures, _owners, _tensors
 from ._batch_norms import check_no_running_means
-from ._gradients import GradientWatch
+from ._gradients import GradientWatch, is_made
 from ._means import MeanWatch
 from ._movement import MovementWatch
 from ._noise import Noise
@@ -101,6 +101,7 @@ class Attachment:
         grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
         local = {name: _tensors.local_part(grad) for name, grad in grads.items()}
         self.noise.records = self.records
+        self.noise.made_here = {name for name, p in parameters.items() if p.grad is None or is_made(p.grad)}
         if not self.noise.add_all(local, self.divide_by):
             self.noise.add(self.noise.row(local, self.divide_by), local, self.divide_by)
         self._means.see(*self.noise.seen, self.noise.session.clip_norm_at(self.noise.step - 1))

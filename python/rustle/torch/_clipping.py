@@ -10,6 +10,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from .. import errors
 from ._batch_norms import batch_norms, check_no_running_means
 from ._gradients import Made
+from ._sums import summed, wide
 
 Loss = Callable[..., torch.Tensor]
 
@@ -54,7 +55,7 @@ def clipped_sum(
         lengths = [len(one) for one in examples]
         raise errors.make("invalid_argument", f"examples have lengths {lengths}; allowed: one length, of all")
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    sums = {name: torch.zeros_like(p, dtype=_wide(p.dtype)) for name, p in trained.items()}
+    sums = {name: torch.zeros_like(p, dtype=wide(p.dtype)) for name, p in trained.items()}
     losses: list[torch.Tensor] = []
     at, most = 0, microbatch or max(count, 1)
     while at < count:
@@ -94,32 +95,5 @@ def _part(
     values = {name: p.detach() for name, p in trained.items()}
     each = vmap(grad_and_value(of_one), in_dims=(None, *(0 for _ in examples)), randomness="different")
     gradients, losses = each(values, *examples)
-    wide = {name: value.detach().to(_wide(value.dtype)) for name, value in gradients.items()}
     # The model may run in fewer bits, and its gradients be what they are: clipping and summing may not.
-    with torch.autocast(losses.device.type, enabled=False):
-        return _sum(wide, clip_norm), losses.detach()
-
-
-def _sum(gradients: dict[str, torch.Tensor], clip_norm: float) -> dict[str, torch.Tensor]:
-    """Returns the sums over the first axis of gradients that are clipped to ``clip_norm``, all of an example together."""
-    # Squares that are added one after the other in float32 lose whole per cents of a long vector's norm.
-    flat = {name: value.reshape(len(value), -1) for name, value in gradients.items()}
-    norms = torch.stack([value.norm(dim=1, dtype=torch.float64) for value in flat.values()]).norm(dim=0)
-    # An example whose gradient is not finite makes the sum so, which the step refuses.
-    scale = clip_norm / norms.clamp(min=clip_norm)
-    # Not a product of matrices, which may be computed in TF32.
-    return {
-        name: (_rounded_down(scale, value.dtype)[:, None] * value).sum(0).view(gradients[name].shape[1:])
-        for name, value in flat.items()
-    }
-
-
-def _rounded_down(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Returns positive numbers in a type of fewer bits, none larger than it was."""
-    rounded = scale.to(dtype)
-    below = torch.nextafter(rounded, torch.zeros_like(rounded))
-    return torch.where(rounded.double() > scale, below, rounded)
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype == torch.float64 else torch.float32
+    return summed({name: value.detach() for name, value in gradients.items()}, clip_norm), losses.detach()

@@ -31,6 +31,11 @@ class Made:
         setattr(grad, _MADE, astuple(self))
 
 
+def is_made(grad: torch.Tensor) -> bool:
+    """Returns whether :func:`rustle.torch.clipped_sum` made the gradient."""
+    return hasattr(grad, _MADE)
+
+
 class GradientWatch:
     """Refuses a step with gradients that had their step already, or that were added to without ``zero_grad``.
 

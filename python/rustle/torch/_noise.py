@@ -19,6 +19,8 @@ from .._sum_bound import check_norm
 from ..grid import check_addable
 from . import _tensors
 from ._batch_norms import batch_norms
+from ._precision import check_products
+from ._reductions import check_reductions
 
 Named = torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]
 
@@ -41,7 +43,8 @@ class Noise:
     ):
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
-        self.batch_norms = batch_norms(named) if isinstance(named, torch.nn.Module) else []
+        self._model = named if isinstance(named, torch.nn.Module) else None
+        self.batch_norms = [] if self._model is None else batch_norms(self._model)
         pairs = named.named_parameters() if isinstance(named, torch.nn.Module) else named
         self._named = [(_tensors.plain_name(name), p) for name, p in pairs]
         self.parameters = {name: p for name, p in self._named if p.requires_grad}
@@ -49,6 +52,8 @@ class Noise:
         self._kappa = KappaCheck(session)
         #: The most contributions of a sum, where no rounds say how many.
         self.records: float | None = None
+        #: Names of the next sums that this package made, whose precision no setting changes.
+        self.made_here: set[str] = set()
         #: The norm of the last step's values, and the most contributions in them.
         self.seen: tuple[float, float | None] = 0.0, None
         self.layout = Layout.of([(name, tuple(p.shape)) for name, p in self.parameters.items()], session)
@@ -177,6 +182,7 @@ class Noise:
         self._kappa.check(here if records is None else min(here, records))
         if self.session.is_on_grid:
             _tensors.check_float32(sums)
+            self._check_bits({name: value for name, value in sums.items() if name not in self.made_here})
             _tensors.check_range(sums, divide_by, 2.0 ** self.session.plan.grid["step"])
         norm = _tensors.norm_of(sums.values())
         self.seen = norm, records
@@ -187,6 +193,13 @@ class Noise:
             raise errors.make("invalid_argument", text)
         if records is not None:
             check_norm(norm, divide_by, records, self.session.clip_norm_at(step))
+
+    def _check_bits(self, sums: dict[str, torch.Tensor]) -> None:
+        """Refuses sums that others made where they may have fewer bits than their type says."""
+        if sums:
+            check_products(sums)
+            if self._model is not None:
+                check_reductions(self._model)
 
     def _next_step(self) -> int:
         """Returns the next step, if the session is at it."""
