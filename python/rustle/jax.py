@@ -151,11 +151,13 @@ class _Trainer:
         # Jitted steps run later than the calls that start them.
         session.settle = jax.effects_barrier
         self._branch, self._done = session.branch, -1
+        #: Where the parameters lie that init or the first step was given.
+        self._placed: Layout | None = None
         # What this process draws, once processes were compared at the first step: rounds may come after the privatizer.
         self._compared, self._drawn = False, None
 
     def init(self, params: Any) -> jax.Array:
-        Layout.of(layout(params), self.session)
+        self._placed = Layout.of(layout(params), self.session)
         plan = self._plan
         if self.session.rounds is None and (plan.min_sep > 1 or plan.max_participations < plan.iterations):
             text = "nothing checks that the batches keep the plan's participation; draw them by rustle.Rounds(batches, session)"
@@ -165,6 +167,7 @@ class _Trainer:
     def update(
         self, sum_of_clipped_grads: Any, noise_state: jax.Array, params: Any = None
     ) -> tuple[Any, jax.Array]:
+        self._check_layout(sum_of_clipped_grads)
         leaves = jax.tree.leaves(sum_of_clipped_grads)
         if self.session.is_on_grid:
             # Here and not in the callback, whose thread has no settings of the program's.
@@ -196,6 +199,17 @@ class _Trainer:
         if self.session.is_on_grid:
             add = self._added
         return jax.tree.map(add, sums, noise), np.asarray(step + 1, np.asarray(step).dtype)
+
+    def _check_layout(self, sums: Any) -> None:
+        """Refuses another tree than the one before: its coordinates would have the noise of others. Also while it is traced."""
+        placed = Layout.of(layout(sums), self.session)
+        before, self._placed = self._placed or placed, self._placed or placed
+        if placed.digest != before.digest:
+            text = (
+                f"the sums are {_shapes(placed)} now and were {_shapes(before)}; allowed: one tree in all steps, that of init. Train "
+                "other parameters under a plan of their own"
+            )
+            raise errors.make("layout", text)
 
     def _added(self, sums: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return added(sums, noise, self._plan, self.divide_by)
@@ -278,6 +292,12 @@ class _Trainer:
         if step not in (next_step, next_step - 1):
             text = f"the state is at step {step}, the session at {next_step}: resume the session's cursor"
             raise errors.make("step", text)
+
+
+def _shapes(placed: Layout) -> str:
+    """Returns names with shapes, as far as they fit into a message."""
+    named = [f"{one.name} {one.shape}" for one in placed.parameters.values()]
+    return ", ".join(named[:8]) + (f" and {len(named) - 8} more" if len(named) > 8 else "")
 
 
 class _Fetch:

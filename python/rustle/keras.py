@@ -75,6 +75,8 @@ def fit(
     Raises:
         rustle.errors.InvalidArgument: A model that is not compiled, with several outputs, regularizers, loss weights, or a loss scale;
             rounds whose unit is a user.
+        rustle.errors.LayoutMismatch: The trainable variables are not those of the plan, or a callback froze, unfroze or added one: no
+            row of that step is spent.
         rustle.errors.MixesExamples: A layer that changes more than what is trained, such as BatchNormalization.
     """
     session = rounds.session
@@ -110,6 +112,7 @@ def _train(
         losses: list[np.ndarray] = []
         for at, ids in enumerate(rounds):
             calls.on_train_batch_begin(at)
+            _check_unchanged(model, placed)
             kappa.check(len(ids))
             clipped.clip_norm = session.clip_norm
             sums, found = clipped(x[ids], y[ids])
@@ -122,6 +125,19 @@ def _train(
         epoch += 1
     calls.on_train_end()
     return model.history
+
+
+def _check_unchanged(model: Any, placed: Layout) -> None:
+    """Refuses a model whose trainable variables are not those of the plan any more."""
+    now, planned = dict(layout(model)), {one.name: one.shape for one in placed.parameters.values()}
+    if now != planned:
+        name = next(name for name in [*planned, *now] if now.get(name) != planned.get(name))
+        found, wanted = (shapes.get(name, "not trained") for shapes in (now, planned))
+        text = (
+            f"variable {name!r} is {found} now and {wanted} in the plan; allowed: trainable variables that stay what they were, in "
+            "every callback. Train what is left or added under a plan of its own"
+        )
+        raise errors.make("layout", text)
 
 
 def _apply(model: Any, session: Any, placed: Layout, sums: list[np.ndarray], divide_by: float) -> None:

@@ -138,6 +138,31 @@ x[:, 0] = np.nan
 found = refused(errors.RustleError, lambda: rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12))
 assert "nan" in found and rounds.session.next_step == 0
 """
+FROZEN = """
+class Flip(keras.callbacks.Callback):
+    # Freezes the first layer, or trains it again, around the second batch.
+    def __init__(self, model, at):
+        super().__init__()
+        self.changed, self.at = model, at
+    def flip(self, at, batch):
+        if (at, batch) == self.at:
+            self.changed.layers[0].trainable = not self.changed.layers[0].trainable
+    def on_train_batch_begin(self, batch, logs=None):
+        self.flip("begin", batch)
+    def on_train_batch_end(self, batch, logs=None):
+        self.flip("end", batch)
+
+for number, (is_trained, at) in enumerate([(True, ("begin", 1)), (True, ("end", 0)), (False, ("begin", 1)), (False, ("end", 0))]):
+    model = built()
+    model.layers[0].trainable = is_trained
+    rounds = begun(model, f"{sys.argv[1]}/{number}")
+    found = refused(errors.LayoutMismatch, lambda: rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12, callbacks=[Flip(model, at)]))
+    assert "dense" in found and ("not trained now" in found) is is_trained and rounds.session.next_step == 1, found
+    # As it was, it continues where it stopped.
+    model.layers[0].trainable = is_trained
+    rustle.keras.fit(model, x, y, rounds=rounds, divide_by=12)
+    assert rounds.session.next_step == 8
+"""
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
@@ -147,7 +172,7 @@ def test_keras(backend, tmp_path):
         if not importlib.util.find_spec(package):
             pytest.skip(f"{package} is not installed")
     parts = [BEGINS]
-    for name in ("SUMS", "FUNCTIONS", "FITS", "NOISE", "OWNERS", "REFUSES"):
+    for name in ("SUMS", "FUNCTIONS", "FITS", "NOISE", "OWNERS", "FROZEN", "REFUSES"):
         parts.append(f"print({name!r}, flush=True); sys.argv[1] = {str(tmp_path / name)!r}\n{globals()[name]}")
     environment = {**os.environ, "KERAS_BACKEND": backend}
     command = [sys.executable, "-c", "\n".join(parts), ""]

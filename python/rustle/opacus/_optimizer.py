@@ -10,6 +10,7 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 
 from .. import errors
 from ..torch import Attachment, Noise
+from ..torch._gradients import check_none_frozen
 from ..torch._owners import refuse_copy
 from ..torch._sums import summed, without_autocast
 from ..torch._tensors import check_float32
@@ -29,7 +30,15 @@ class NoisedOptimizer:
     _steps: StepCheck
 
     def pre_step(self: Any, closure: Any = None) -> Any:
+        check_none_frozen(self._noise.parameters)
         noised = [p for p in self.params if id(p) in self._names]
+        if len(noised) < len(self.params):
+            other = next(p for p in self.params if id(p) not in self._names)
+            text = (
+                f"parameter {self._noise.name_of(other)} requires a gradient and has no noise; allowed: those that did when make_private was "
+                "called. Train it under a plan that holds it"
+            )
+            raise errors.make("layout", text)
         self._noise.check(self.original_optimizer, noised)
         if self._noise.session.is_on_grid:
             # A sum has the type of its parameter.

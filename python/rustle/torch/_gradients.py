@@ -36,6 +36,17 @@ def is_made(grad: torch.Tensor) -> bool:
     return hasattr(grad, _MADE)
 
 
+def check_none_frozen(parameters: dict[str, torch.nn.Parameter]) -> None:
+    """Refuses parameters that have noise and require no gradient any more."""
+    for name, parameter in parameters.items():
+        if not parameter.requires_grad:
+            text = (
+                f"parameter {name!r} was frozen after noise was attached, and would be moved by noise alone; allowed: "
+                "parameters that require gradients. Detach, and train under a plan without it"
+            )
+            raise errors.make("layout", text)
+
+
 class GradientWatch:
     """Refuses a step with gradients that had their step already, or that were added to without ``zero_grad``.
 
@@ -49,13 +60,8 @@ class GradientWatch:
 
     def check(self) -> None:
         """Refuses gradients of a step before, and parameters that were frozen."""
+        check_none_frozen(self._parameters)
         for name, parameter in self._parameters.items():
-            if not parameter.requires_grad:
-                text = (
-                    f"parameter {name!r} was frozen after noise was attached, and would be moved by noise alone; allowed: "
-                    "parameters that require gradients. Detach, and train under a plan without it"
-                )
-                raise errors.make("layout", text)
             grad = parameter.grad
             if grad is None:
                 continue

@@ -117,12 +117,16 @@ class Noise:
         ours = {id(p) for p in noised}
         for p in (p for group in optimizer.param_groups for p in group["params"]):
             if p.grad is not None and id(p) not in ours:
-                name = next((repr(name) for name, q in self._named if q is p), f"of shape {tuple(p.shape)}")
                 text = (
-                    f"parameter {name} has a gradient and no noise; allowed: gradients of those that were trainable "
+                    f"parameter {self.name_of(p)} has a gradient and no noise; allowed: gradients of those that were trainable "
                     "when noise was attached. Set its .grad to None, or train it under a plan that holds it"
                 )
                 raise errors.make("layout", text)
+
+    def name_of(self, parameter: torch.Tensor) -> str:
+        """Returns what messages call a parameter, also one that the plan does not hold."""
+        named = (repr(name) for name, one in self._named if one is parameter)
+        return next(named, f"of shape {tuple(parameter.shape)}")
 
     def skip(self) -> None:
         """Binds the next step's row and discards it."""
