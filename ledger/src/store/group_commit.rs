@@ -29,7 +29,7 @@ struct Calls<Q, A> {
 struct Waiting<Q> {
     ticket: u64,
     request: Q,
-    /// Wakes the caller, and nobody else: with one for all, each commit would wake every caller of the next one too.
+    /// Wakes the caller and no other: with one for all, each commit would wake every caller of the next one too.
     caller: Arc<Condvar>,
 }
 
