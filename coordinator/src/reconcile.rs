@@ -5,6 +5,7 @@ use std::sync::Arc;
 use metrics::{counter, gauge};
 use node::auth::CallerName;
 use proto::{JobId, Result};
+use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -62,15 +63,16 @@ impl Coordinator {
             return Ok(0);
         }
         let _change = self.lock_changes().await;
+        self.expire_workers();
+        // Between these steps, each of which goes through all workers and shards, other calls have their turn.
+        yield_now().await;
+        record_gauges(&self.cluster(), Instant::now());
+        yield_now().await;
+        self.cluster().detect_stragglers(Instant::now(), self.settings().straggler_timeout);
+        yield_now().await;
         let (desired, layouts) = {
             let now = Instant::now();
             let mut cluster = self.cluster();
-            for worker in cluster.expire(now) {
-                counter!(WORKERS_LOST).increment(1);
-                warn!(%worker, "worker sent no heartbeat for the time of a lease: its shards go to others");
-            }
-            record_gauges(&cluster, now);
-            cluster.detect_stragglers(now, self.settings().straggler_timeout);
             let mut desired = cluster.desired_state(now);
             cluster.note_unschedulable(&desired.unschedulable);
             cluster.prepare(std::mem::take(&mut desired.preparations));
@@ -86,6 +88,13 @@ impl Coordinator {
             changed += change.owners.len();
         }
         Ok(changed)
+    }
+
+    fn expire_workers(&self) {
+        for worker in self.cluster().expire(Instant::now()) {
+            counter!(WORKERS_LOST).increment(1);
+            warn!(%worker, "worker sent no heartbeat for the time of a lease: its shards go to others");
+        }
     }
 
     async fn change_owners(&self, change: &OwnerChanges) -> Result<()> {

@@ -110,17 +110,17 @@ fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
     let mut owned: HashMap<&proto::WorkerId, u64> = HashMap::new();
     let owners = cluster.jobs().flat_map(|view| &view.shards).filter_map(|shard| shard.record.owner.as_ref());
     owners.for_each(|owner| *owned.entry(owner).or_default() += 1);
-    let speed = |name: &proto::WorkerId| f64::from(cluster.stragglers.speed(name)) / f64::from(NORMAL_SPEED);
     let row = |(name, member): (&proto::WorkerId, &crate::cluster::Member)| {
+        let pace = cluster.stragglers.pace(name, now);
         json!({
             "worker": name,
             "endpoint": member.endpoint,
             "last_heard_ms": now.duration_since(member.last_heartbeat).as_millis() as u64,
             "shards": owned.get(name).copied().unwrap_or(0),
             "draining": !member.takes_shards(),
-            "avoided": cluster.stragglers.is_avoided(name, now),
+            "avoided": pace.is_avoided,
             "bytes_per_second": member.rate,
-            "speed": speed(name),
+            "speed": f64::from(pace.speed) / f64::from(NORMAL_SPEED),
             "memory_bytes": member.place.memory_bytes,
             "labels": member.place.labels,
         })

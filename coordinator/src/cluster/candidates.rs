@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::ops::Deref;
 
 use proto::model::WorkerPlace;
 use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
@@ -11,54 +12,81 @@ use super::{Cluster, JobView};
 use crate::placement::Worker;
 
 /// A worker that shards may be placed on.
-pub struct Candidate {
-    pub worker: WorkerId,
+pub struct Candidate<'a> {
+    pub worker: &'a WorkerId,
     /// `None` for an owner that has not come back yet.
     pub process: Option<Incarnation>,
     pub takes_shards: bool,
     /// The worker's speed and memory, as placement counts them.
     pub as_placed: Worker,
-    place: WorkerPlace,
+    /// `None` for an owner that has not come back yet.
+    place: Option<&'a WorkerPlace>,
 }
 
-impl Candidate {
+impl Candidate<'_> {
     fn is_at(&self, near: &str) -> bool {
-        let place = &self.place;
-        self.worker.as_str() == near || place.host == near || place.labels.iter().any(|label| label == near)
+        let is_at_place =
+            |place: &WorkerPlace| place.host == near || place.labels.iter().any(|label| label == near);
+        self.worker.as_str() == near || self.place.is_some_and(is_at_place)
     }
 }
 
-/// Returns the index of a worker among candidates, which are ordered by name.
-pub fn position(candidates: &[Candidate], worker: &WorkerId) -> Option<usize> {
-    candidates.binary_search_by(|candidate| candidate.worker.cmp(worker)).ok()
+/// The candidates, and where each is among them.
+pub struct Candidates<'a> {
+    list: Vec<Candidate<'a>>,
+    /// By name: every pass looks each shard's worker up.
+    positions: HashMap<&'a WorkerId, usize>,
+}
+
+impl<'a> Candidates<'a> {
+    /// Orders them by name, so that placement does not depend on the order of registration.
+    fn new(mut list: Vec<Candidate<'a>>) -> Self {
+        list.sort_by(|a, b| a.worker.cmp(b.worker));
+        let positions = list.iter().enumerate().map(|(at, candidate)| (candidate.worker, at)).collect();
+        Self { list, positions }
+    }
+
+    /// Returns the index of a worker among the candidates.
+    pub fn position(&self, worker: &WorkerId) -> Option<usize> {
+        self.positions.get(worker).copied()
+    }
+}
+
+impl<'a> Deref for Candidates<'a> {
+    type Target = [Candidate<'a>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.list
+    }
 }
 
 impl Cluster {
-    /// Returns the candidates ordered by name, so that placement does not depend on the order of registration.
-    pub fn candidates(&self, now: Instant) -> Vec<Candidate> {
-        let live = self.members.all_live(now).map(|(worker, member)| Candidate {
-            worker: worker.clone(),
-            process: Some(member.incarnation),
-            takes_shards: member.takes_shards() && !self.stragglers.is_avoided(worker, now),
-            as_placed: Worker { speed: self.stragglers.speed(worker), memory: member.place.memory_bytes },
-            place: member.place.clone(),
+    /// Returns the candidates.
+    pub fn candidates(&self, now: Instant) -> Candidates<'_> {
+        let live = self.members.all_live(now).map(|(worker, member)| {
+            let pace = self.stragglers.pace(worker, now);
+            Candidate {
+                worker,
+                process: Some(member.incarnation),
+                takes_shards: member.takes_shards() && !pace.is_avoided,
+                as_placed: Worker { speed: pace.speed, memory: member.place.memory_bytes },
+                place: Some(&member.place),
+            }
         });
         let awaited = self.members.awaited().map(|worker| Candidate {
-            worker: worker.clone(),
+            worker,
             process: None,
             takes_shards: false,
             as_placed: Worker::default(),
-            place: WorkerPlace::default(),
+            place: None,
         });
-        let mut candidates: Vec<Candidate> = live.chain(awaited).collect();
-        candidates.sort_by(|a, b| a.worker.cmp(&b.worker));
-        candidates
+        Candidates::new(live.chain(awaited).collect())
     }
 
     /// Returns whether the candidate may get a shard of the job.
-    pub fn may_take(&self, now: Instant, job: &JobId, candidate: &Candidate) -> bool {
+    pub fn may_take(&self, now: Instant, job: &JobId, candidate: &Candidate<'_>) -> bool {
         let Some(process) = candidate.process else { return false };
-        candidate.takes_shards && !self.cooldowns.is_active(now, job, &candidate.worker, process)
+        candidate.takes_shards && !self.cooldowns.is_active(now, job, candidate.worker, process)
     }
 }
 
@@ -69,7 +97,7 @@ impl Cluster {
 pub struct Suitability<'a> {
     cluster: &'a Cluster,
     now: Instant,
-    candidates: &'a [Candidate],
+    candidates: &'a [Candidate<'a>],
     jobs: Vec<(&'a JobId, OnceCell<Vec<bool>>)>,
     /// For each hint, whether each candidate is near; `None` if none is, so that no place is better than another.
     hints: Vec<Option<Vec<bool>>>,
@@ -82,7 +110,7 @@ impl<'a> Suitability<'a> {
     pub fn new(
         cluster: &'a Cluster,
         now: Instant,
-        candidates: &'a [Candidate],
+        candidates: &'a [Candidate<'a>],
         shards: impl Iterator<Item = (&'a JobView, CoordinateRange)>,
     ) -> Self {
         let jobs = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
 
-use super::candidates::{Candidate, Suitability, position};
+use super::candidates::{Candidate, Candidates, Suitability};
 use super::handover::needed_from;
 use super::layout::{PendingShard, Preparation, Standby, Unschedulable};
 use super::{Cluster, JobView, ShardView};
@@ -118,21 +118,21 @@ impl Cluster {
         desired
     }
 
-    fn placement_input(&self, now: Instant, shard: LayoutShard<'_>, candidates: &[Candidate]) -> Shard {
+    fn placement_input(&self, now: Instant, shard: LayoutShard<'_>, candidates: &Candidates<'_>) -> Shard {
         let view = shard.view();
         let bytes = view.shard_bytes(shard.range());
         let memory = view.shard_memory(shard.range());
         // A move under way counts as done.
         let standby = shard.standby().and_then(|standby| {
             let is_it = |at: &usize| candidates[*at].process == Some(standby.process);
-            let at = position(candidates, &standby.worker).filter(is_it);
+            let at = candidates.position(&standby.worker).filter(is_it);
             at.filter(|&at| self.may_take(now, &view.record.job, &candidates[at]))
         });
         let LayoutShard::Present(_, shard) = shard else {
             return Shard { bytes, memory, holder: standby, is_pinned: false, has_taker: true };
         };
         let owner = shard.record.owner.as_ref();
-        let holder = owner.and_then(|owner| position(candidates, owner));
+        let holder = owner.and_then(|owner| candidates.position(owner));
         let process = holder.and_then(|at| candidates[at].process);
         if view.pending.is_some() && shard.is_ready && process.is_some() {
             // It ends when the pending layout is ready. Until then it stays, and only its memory counts.
@@ -172,18 +172,17 @@ impl Cluster {
         now: Instant,
         view: &JobView,
         shard: &ShardView,
-        chosen: Option<&Candidate>,
+        chosen: Option<&Candidate<'_>>,
     ) -> OwnerChange {
         let owner = shard.record.owner.as_ref();
         let Some(candidate) = chosen else { return self.change_without_candidate(now, view, shard) };
         let Some(process) = candidate.process else { return OwnerChange::Keep };
-        let worker = &candidate.worker;
+        let worker = candidate.worker;
         let is_new_owner = owner != Some(worker);
-        let has_reported = self.members.live(worker, now).is_some_and(|member| member.has_reported);
         let is_new_process = match shard.holder {
             Some(holder) => holder != process,
             // It may still hold the lease from before this coordinator; its first heartbeat reports whether it does.
-            None => has_reported,
+            None => self.members.live(worker, now).is_some_and(|member| member.has_reported),
         };
         if is_new_owner || is_new_process {
             return OwnerChange::Assign(Some((worker.clone(), process)));
@@ -237,7 +236,7 @@ impl DesiredState {
         cluster: &Cluster,
         now: Instant,
         shard: LayoutShard<'_>,
-        candidate: Option<&Candidate>,
+        candidate: Option<&Candidate<'_>>,
     ) {
         let job = &shard.view().record.job;
         let (view, shard) = match shard {
@@ -251,8 +250,7 @@ impl DesiredState {
             }
         };
         let number = shard.record.shard;
-        let is_served = cluster.is_served(now, shard);
-        if candidate.is_none() && !is_served {
+        if candidate.is_none() && !cluster.is_served(now, shard) {
             self.add_unschedulable(job, number, false);
         }
         let OwnerChange::Assign(owner) = cluster.owner_change(now, view, shard, candidate) else {
@@ -265,6 +263,7 @@ impl DesiredState {
             let is_it = owner.as_ref().is_some_and(|(worker, _)| *worker == standby.worker);
             is_it && cluster.is_caught_up(now, view, shard.record.range, standby)
         });
+        let is_served = cluster.is_served(now, shard);
         if is_served && (!is_handed_over || cluster.is_held_back(view, shard)) {
             self.prepare(job, number, false, owner);
         } else {

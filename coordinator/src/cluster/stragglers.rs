@@ -43,6 +43,15 @@ pub struct SpeedReport {
     pub stalled: Duration,
 }
 
+/// How a worker makes rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The speed that counts, in thousandths of the median.
+    pub speed: u32,
+    /// Whether it makes none although it lives.
+    pub is_avoided: bool,
+}
+
 /// The speeds of all live workers, and those that get no shards.
 #[derive(Debug, Default)]
 pub struct Stragglers {
@@ -77,51 +86,64 @@ impl Cluster {
             let (Some(owner), Some(report)) = (&shard.record.owner, &shard.last_report) else { continue };
             // A row of a large shard may take its time.
             let stalled = report.stalled.saturating_sub(report.row_time.saturating_mul(STALL_ROW_TIMES));
+            if stalled.is_zero() {
+                continue;
+            }
             let longest = longest.entry(owner).or_default();
             *longest = stalled.max(*longest);
         }
-        let report = |(worker, member): (&WorkerId, &Member)| {
+        let report = |worker, member: &Member| {
             let stalled = longest.get(worker).copied().unwrap_or_default();
-            (worker.clone(), SpeedReport { process: member.incarnation, rate: member.rate, stalled })
+            SpeedReport { process: member.incarnation, rate: member.rate, stalled }
         };
-        let reports = self.members.all_live(now).map(report).collect();
+        let live = self.members.all_live(now);
+        let reports: Vec<_> = live.map(|(worker, member)| (worker, report(worker, member))).collect();
         self.stragglers.observe(now, window, &reports);
     }
 }
 
 impl Stragglers {
-    /// Takes in the reports of all live workers. A worker must be slow, or make no rows, for all of `window` to count
-    /// as so.
-    pub fn observe(&mut self, now: Instant, window: Duration, reports: &BTreeMap<WorkerId, SpeedReport>) {
-        self.workers
-            .retain(|worker, known| reports.get(worker).is_some_and(|it| it.process == known.process));
-        let median = median(reports.values().map(|it| it.rate).filter(|&rate| rate > 0.0).collect());
-        for (worker, report) in reports {
+    /// Takes in the reports of all live workers, in the order of their names. A worker must be slow, or make no rows, for
+    /// all of `window` to count as so.
+    pub fn observe(&mut self, now: Instant, window: Duration, reports: &[(&WorkerId, SpeedReport)]) {
+        let rates = reports.iter().map(|(_, report)| report.rate);
+        let median = median(rates.filter(|&rate| rate > 0.0).collect());
+        // Both are in the same order, and each is gone through once.
+        let mut before = std::mem::take(&mut self.workers).into_iter().peekable();
+        let observed = reports.iter().map(|&(worker, report)| {
+            while before.next_if(|(known, _)| known < worker).is_some() {}
+            let known = before.next_if(|(known, _)| known == worker);
             let relative = median.filter(|_| report.rate > 0.0).map_or(1.0, |median| report.rate / median);
-            let known = self.workers.entry(worker.clone()).or_insert_with(|| SpeedRecord {
-                process: report.process,
-                speed: speed_of(relative, FIRST_SIGHT_FACTOR),
-                off_since: None,
-                avoided: None,
-            });
+            let (name, mut known) = known
+                .filter(|(_, known)| known.process == report.process)
+                .unwrap_or_else(|| (worker.clone(), SpeedRecord::first(report.process, relative)));
             known.settle(now, window, worker, relative);
             known.avoid(now, window, worker, report.stalled);
-        }
+            (name, known)
+        });
+        self.workers = observed.collect();
     }
 
-    /// Returns a worker's speed, in thousandths of the median.
-    pub fn speed(&self, worker: &WorkerId) -> u32 {
-        self.workers.get(worker).map_or(NORMAL_SPEED, |known| known.speed)
+    /// Returns a worker's pace; that of the median for one that is not known.
+    pub fn pace(&self, worker: &WorkerId, now: Instant) -> Pace {
+        let Some(known) = self.workers.get(worker) else {
+            return Pace { speed: NORMAL_SPEED, is_avoided: false };
+        };
+        let is_avoided = known.avoided.is_some_and(|avoided| now < avoided.until);
+        Pace { speed: known.speed, is_avoided }
     }
 
     /// Returns whether a worker that lives makes no rows, so that its shards should go elsewhere.
     pub fn is_avoided(&self, worker: &WorkerId, now: Instant) -> bool {
-        let avoided = self.workers.get(worker).and_then(|known| known.avoided);
-        avoided.is_some_and(|avoided| now < avoided.until)
+        self.pace(worker, now).is_avoided
     }
 }
 
 impl SpeedRecord {
+    fn first(process: Incarnation, relative: f64) -> Self {
+        Self { process, speed: speed_of(relative, FIRST_SIGHT_FACTOR), off_since: None, avoided: None }
+    }
+
     fn settle(&mut self, now: Instant, window: Duration, worker: &WorkerId, relative: f64) {
         let current = f64::from(self.speed) / f64::from(NORMAL_SPEED);
         let new = speed_of(relative, SAME_SPEED_FACTOR);
@@ -178,8 +200,13 @@ mod tests {
         rates.iter().enumerate().map(|(at, &rate)| (worker(at), measure(rate))).collect()
     }
 
+    fn observe(known: &mut Stragglers, now: Instant, reports: &BTreeMap<WorkerId, SpeedReport>) {
+        let reports: Vec<_> = reports.iter().map(|(worker, report)| (worker, *report)).collect();
+        known.observe(now, WINDOW, &reports);
+    }
+
     fn speeds(speeds: &Stragglers) -> Vec<u32> {
-        (0..3).map(|at| speeds.speed(&worker(at))).collect()
+        (0..3).map(|at| speeds.pace(&worker(at), Instant::now()).speed).collect()
     }
 
     #[test]
@@ -187,32 +214,57 @@ mod tests {
         let mut known = Stragglers::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        known.observe(at(0), WINDOW, &reports(&[1e9, 1.1e9, 0.9e9]));
+        observe(&mut known, at(0), &reports(&[1e9, 1.1e9, 0.9e9]));
         assert_eq!(speeds(&known), [1000; 3]);
-        known.observe(at(1), WINDOW, &reports(&[1e9, 1.1e9, 0.2e9]));
-        known.observe(at(9), WINDOW, &reports(&[1e9, 1.1e9, 0.9e9]));
-        known.observe(at(10), WINDOW, &reports(&[1e9, 1.1e9, 0.2e9]));
-        known.observe(at(19), WINDOW, &reports(&[1e9, 1.1e9, 0.2e9]));
+        observe(&mut known, at(1), &reports(&[1e9, 1.1e9, 0.2e9]));
+        observe(&mut known, at(9), &reports(&[1e9, 1.1e9, 0.9e9]));
+        observe(&mut known, at(10), &reports(&[1e9, 1.1e9, 0.2e9]));
+        observe(&mut known, at(19), &reports(&[1e9, 1.1e9, 0.2e9]));
         assert_eq!(speeds(&known), [1000; 3], "it was well in between");
-        known.observe(at(20), WINDOW, &reports(&[1e9, 1.1e9, 0.2e9]));
+        observe(&mut known, at(20), &reports(&[1e9, 1.1e9, 0.2e9]));
         assert_eq!(speeds(&known), [1000, 1000, 200]);
         // Slightly better is not enough; normal for the whole window is.
-        known.observe(at(40), WINDOW, &reports(&[1e9, 1.1e9, 0.28e9]));
-        known.observe(at(60), WINDOW, &reports(&[1e9, 1.1e9, 0.28e9]));
+        observe(&mut known, at(40), &reports(&[1e9, 1.1e9, 0.28e9]));
+        observe(&mut known, at(60), &reports(&[1e9, 1.1e9, 0.28e9]));
         assert_eq!(speeds(&known), [1000, 1000, 200]);
-        known.observe(at(61), WINDOW, &reports(&[1e9, 1.1e9, 0.9e9]));
-        known.observe(at(71), WINDOW, &reports(&[1e9, 1.1e9, 0.9e9]));
+        observe(&mut known, at(61), &reports(&[1e9, 1.1e9, 0.9e9]));
+        observe(&mut known, at(71), &reports(&[1e9, 1.1e9, 0.9e9]));
         assert_eq!(speeds(&known), [1000; 3]);
     }
 
     #[test]
     fn a_new_worker_is_taken_at_its_word_only_where_it_is_far_off() {
         let mut known = Stragglers::default();
-        known.observe(Instant::now(), WINDOW, &reports(&[1e9, 0.4e9, 0.1e9]));
+        observe(&mut known, Instant::now(), &reports(&[1e9, 0.4e9, 0.1e9]));
         assert_eq!(speeds(&known), [1000, 1000, 250]);
-        known.observe(Instant::now(), WINDOW, &reports(&[1e9, 0.0, f64::MIN_POSITIVE]));
-        assert_eq!(known.speed(&worker(1)), 1000);
-        assert_eq!(known.speed(&worker(7)), 1000, "an unknown worker is as fast as the median");
+        observe(&mut known, Instant::now(), &reports(&[1e9, 0.0, f64::MIN_POSITIVE]));
+        assert_eq!(known.pace(&worker(1), Instant::now()).speed, 1000);
+        assert_eq!(
+            known.pace(&worker(7), Instant::now()).speed,
+            1000,
+            "an unknown worker is as fast as the median"
+        );
+    }
+
+    #[test]
+    fn each_worker_keeps_its_own_record_while_others_come_and_go() {
+        let mut known = Stragglers::default();
+        let now = Instant::now();
+        let all = reports(&[1e9, 1e9, 1e9, 0.1e9, 1e9, 1e9]);
+        let without = |gone: &[usize]| {
+            let is_here = |name: &WorkerId| gone.iter().all(|it| worker(*it) != *name);
+            all.iter().filter(|(name, _)| is_here(name)).map(|(name, it)| (name.clone(), *it)).collect()
+        };
+        observe(&mut known, now, &without(&[1, 4]));
+        for gone in [&[0, 5][..], &[2], &[], &[1, 2, 4]] {
+            observe(&mut known, now, &without(gone));
+            let names: Vec<_> = known.workers.keys().cloned().collect();
+            assert_eq!(names, without(gone).into_keys().collect::<Vec<_>>());
+            let slow = known.workers.iter().filter(|(_, it)| it.speed != NORMAL_SPEED);
+            assert_eq!(slow.map(|(name, _)| name.clone()).collect::<Vec<_>>(), [worker(3)]);
+        }
+        observe(&mut known, now, &without(&[3]));
+        assert!(!known.workers.contains_key(&worker(3)));
     }
 
     #[test]
@@ -220,18 +272,18 @@ mod tests {
         let mut known = Stragglers::default();
         let mut now = Instant::now();
         let mut still = reports(&[1e9, 1e9]);
-        known.observe(now, WINDOW, &still);
+        observe(&mut known, now, &still);
         still.get_mut(&worker(1)).unwrap().stalled = WINDOW;
         for wait in [FIRST_AVOIDANCE, FIRST_AVOIDANCE * 2, FIRST_AVOIDANCE * 4] {
-            known.observe(now, WINDOW, &still);
+            observe(&mut known, now, &still);
             assert!(known.is_avoided(&worker(1), now + wait * 9 / 10) && !known.is_avoided(&worker(0), now));
             now += wait;
             assert!(!known.is_avoided(&worker(1), now));
         }
         let mut restarted = reports(&[1e9, 1e9]);
         restarted.get_mut(&worker(1)).unwrap().process = Incarnation([2; 16]);
-        known.observe(now, WINDOW, &still);
-        known.observe(now, WINDOW, &restarted);
+        observe(&mut known, now, &still);
+        observe(&mut known, now, &restarted);
         assert!(!known.is_avoided(&worker(1), now), "another process under its name");
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
 };
 
 use crate::{
@@ -13,13 +14,11 @@ use crate::{
 /// A queue of calls, each with an outcome of its own, that are committed in batches.
 pub struct GroupCommit<Q, A> {
     calls: Mutex<Calls<Q, A>>,
-    /// A batch has its outcomes.
-    ended: Condvar,
 }
 
 struct Calls<Q, A> {
-    /// Requests by ticket, in the order of arrival.
-    waiting: Vec<(u64, Q)>,
+    /// Calls in the order of arrival.
+    waiting: Vec<Waiting<Q>>,
     /// Outcomes of committed requests, until their callers take them.
     outcomes: HashMap<u64, Result<A>>,
     next_ticket: u64,
@@ -27,10 +26,17 @@ struct Calls<Q, A> {
     is_busy: bool,
 }
 
+struct Waiting<Q> {
+    ticket: u64,
+    request: Q,
+    /// Wakes the caller and no other: with one for all, each commit would wake every caller of the next one too.
+    caller: Arc<Condvar>,
+}
+
 impl<Q, A> Default for GroupCommit<Q, A> {
     fn default() -> Self {
         let calls = Calls { waiting: vec![], outcomes: HashMap::new(), next_ticket: 0, is_busy: false };
-        Self { calls: Mutex::new(calls), ended: Condvar::new() }
+        Self { calls: Mutex::new(calls) }
     }
 }
 
@@ -50,8 +56,9 @@ impl<Q, A> GroupCommit<Q, A> {
             Turn::Over(None) => return Err(lost("the call that committed it ended without an outcome")),
             Turn::Own(ticket, batch) => (ticket, batch),
         };
-        let turn = CommitTurn(self);
-        let requests: Vec<&Q> = batch.iter().map(|(_, request)| request).collect();
+        let callers = batch.iter().filter(|it| it.ticket != ticket).map(|it| it.caller.clone()).collect();
+        let turn = CommitTurn { queue: self, callers };
+        let requests: Vec<&Q> = batch.iter().map(|it| &it.request).collect();
         let committed = catch_unwind(AssertUnwindSafe(|| commit(&requests)))
             .unwrap_or_else(|_| Err(lost("a commit panicked")))
             .and_then(|outcomes| {
@@ -64,7 +71,7 @@ impl<Q, A> GroupCommit<Q, A> {
         let outcomes = committed.unwrap_or_else(|error| batch.iter().map(|_| Err(error.clone())).collect());
         let own = {
             let mut calls = self.lock();
-            calls.outcomes.extend(batch.iter().map(|(ticket, _)| *ticket).zip(outcomes));
+            calls.outcomes.extend(batch.iter().map(|it| it.ticket).zip(outcomes));
             calls.outcomes.remove(&ticket)
         };
         drop(turn);
@@ -77,20 +84,21 @@ impl<Q, A> GroupCommit<Q, A> {
         let mut calls = self.lock();
         let ticket = calls.next_ticket;
         calls.next_ticket += 1;
-        calls.waiting.push((ticket, request));
+        let caller = Arc::new(Condvar::new());
+        calls.waiting.push(Waiting { ticket, request, caller: caller.clone() });
         loop {
             if let Some(outcome) = calls.outcomes.remove(&ticket) {
                 return Turn::Over(Some(outcome));
             }
             if !calls.is_busy {
                 // The request is gone and has no outcome: the call that took it has unwound.
-                if !calls.waiting.iter().any(|(waiting, _)| *waiting == ticket) {
+                if !calls.waiting.iter().any(|it| it.ticket == ticket) {
                     return Turn::Over(None);
                 }
                 calls.is_busy = true;
                 return Turn::Own(ticket, std::mem::take(&mut calls.waiting));
             }
-            calls = self.ended.wait(calls).unwrap_or_else(PoisonError::into_inner);
+            calls = caller.wait(calls).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -103,17 +111,25 @@ enum Turn<Q, A> {
     /// The request's outcome; `None` where it will never have one.
     Over(Option<Result<A>>),
     /// The caller commits: its ticket, and all requests that waited.
-    Own(u64, Vec<(u64, Q)>),
+    Own(u64, Vec<Waiting<Q>>),
 }
 
 /// Lets the next caller commit when it is dropped, even where a commit unwinds, so that no call waits for ever.
-struct CommitTurn<'q, Q, A>(&'q GroupCommit<Q, A>);
+struct CommitTurn<'q, Q, A> {
+    queue: &'q GroupCommit<Q, A>,
+    /// The others of the batch.
+    callers: Vec<Arc<Condvar>>,
+}
 
 impl<Q, A> Drop for CommitTurn<'_, Q, A> {
     fn drop(&mut self) {
-        self.0.lock().is_busy = false;
-        // The callers of the batch are done, and one of the others commits next.
-        self.0.ended.notify_all();
+        let next = {
+            let mut calls = self.queue.lock();
+            calls.is_busy = false;
+            calls.waiting.first().map(|it| it.caller.clone())
+        };
+        // The callers of the batch are done, and the first of the others commits next, unless a new one comes before it.
+        self.callers.iter().chain(&next).for_each(|caller| caller.notify_one());
     }
 }
 
