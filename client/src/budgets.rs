@@ -75,6 +75,11 @@ impl Budgets {
         call!(self, add_block, request)
     }
 
+    /// Approves a change, which another person then makes.
+    pub async fn approve(&self, request: pb::ApproveChangeRequest) -> Result<pb::DataSet> {
+        call!(self, approve_change, request)
+    }
+
     /// Returns the whole chain of the data set's events.
     pub async fn entries(&self, data_set: &DataSetId) -> Result<Vec<pb::Entry>> {
         let mut entries: Vec<pb::Entry> = Vec::new();

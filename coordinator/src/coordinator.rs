@@ -165,7 +165,8 @@ impl Coordinator {
     ) -> Result<T> {
         match node::auth::caller() {
             Some(caller) => {
-                let ledger = self.state.ledger.acting_as(Principal::new(caller.as_str()));
+                let by = Principal::new(caller.as_str()).of_person(caller.person().cloned());
+                let ledger = self.state.ledger.acting_as(by);
                 with_ledger(&ledger, &self.state.stop, call).await
             }
             None => with_ledger(&self.state.ledger, &self.state.stop, call).await,

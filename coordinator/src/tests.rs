@@ -21,6 +21,7 @@ use crate::coordinator::Coordinator;
 use crate::quotas::Requester;
 use crate::service::{Heartbeat, HeartbeatReply};
 
+mod approvals;
 mod audit_log;
 mod budgets;
 mod caller_disconnects;

@@ -10,7 +10,7 @@ use proto::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Head, JobState, SweepRecord, block::Blocks};
+use crate::{Head, JobState, SweepRecord, approval::Approvals, block::Blocks};
 
 /// A data set with the budget that all its jobs share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct DataSetRecord {
     /// Whether budget and shares are of each block, and none is of all blocks together. It never changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub per_block: bool,
+    /// Which changes take the consent of a second person, and which have it; `None` where one person makes every change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<Approvals>,
 }
 
 /// Whether a charge may still change.
@@ -119,6 +122,15 @@ pub struct Reservation {
     pub tenant: Option<TenantId>,
     /// The blocks that are charged.
     pub blocks: BTreeSet<BlockId>,
+}
+
+/// Why a branch is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BranchCause {
+    /// The job rewinds.
+    Rewind,
+    /// The job's ledger is adopted: the branch is charged beyond the budget too, and takes no approval.
+    Adoption,
 }
 
 /// The charge of a job that is to rewind.

@@ -48,6 +48,11 @@ pub enum LedgerError {
     /// The data set's budget does not hold the request, as those found who compose the charges.
     #[error("{0}")]
     BudgetExceeded(Box<BudgetShortfall>),
+    /// The data set's rule demands that another person approves the change first. Nothing was done.
+    #[error(
+        "{change} in data set {data_set} takes the consent of a second person, and {reason}. Nothing was done; {remedy}"
+    )]
+    ApprovalRequired { data_set: String, change: String, reason: String, remedy: String },
     /// Another call has changed the data set since the decision was made. Nothing was done.
     #[error("data set {data_set} has changed since the decision was made: decide again")]
     DataSetChanged { data_set: String },
@@ -182,6 +187,9 @@ impl From<LedgerError> for ServiceError {
             },
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
             LedgerError::BudgetExceeded(shortfall) => Self::BudgetExceeded(shortfall),
+            LedgerError::ApprovalRequired { data_set, change, reason, remedy } => {
+                Self::ApprovalRequired { data_set, change, reason, remedy }
+            }
             LedgerError::DataSetChanged { data_set } => {
                 Self::Unavailable { what: format!("data set {data_set}, which other jobs change") }
             }

@@ -17,7 +17,7 @@
 //! * `wire`: JSON of changes and records, as they are in etcd.
 //! * `copies`: copies of a ledger, which are found by anchors outside of it.
 //! * `offline`: a ledger's file, read by tools ([`LedgerFile`]).
-//! * `data_set`: records of data sets and charges; `sweep`: of sweeps.
+//! * `data_set`: records of data sets and charges; `approval`: of what takes two persons; `sweep`: of sweeps.
 //! * `record`, `error`, `report`: records of jobs and shards, errors, and the report of what was released.
 //!
 //! # Example
@@ -67,6 +67,7 @@
 
 #![deny(missing_docs)]
 
+mod approval;
 mod block;
 mod block_checks;
 mod chain;
@@ -94,6 +95,7 @@ use proto::Nonce;
 use rules::bindings::{self, Refusals};
 use store::{acting::ActingStore, backup, group_commit::GroupCommit, open};
 
+pub use approval::{Approval, Approvals};
 pub use block::{BlockRecord, Blocks};
 pub use chain::{
     Head,

@@ -67,6 +67,11 @@ pub enum ServiceError {
     /// The data set's budget does not hold the request beside all that is spent and reserved.
     #[error("{0}")]
     BudgetExceeded(Box<BudgetShortfall>),
+    /// The data set's rule demands that another person approves the change first. Nothing was done.
+    #[error(
+        "{change} in data set {data_set} takes the consent of a second person, and {reason}. Nothing was done; {remedy}"
+    )]
+    ApprovalRequired { data_set: String, change: String, reason: String, remedy: String },
     /// The row is bound to another commitment, for ever.
     #[error(
         "row {row} of job {job}, branch {branch}, is bound to another commitment and can't be released under a second one: \

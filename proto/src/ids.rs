@@ -106,6 +106,10 @@ id!(
     /// A tenant's name: a team or person whose credentials name it, and who may have a share of a data set's budget.
     TenantId, "tenant"
 );
+id!(
+    /// A person's name in credentials, by which two tokens are known to be of one person.
+    PersonId, "person"
+);
 
 /// A random id of one start of a worker, which distinguishes it from other starts under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

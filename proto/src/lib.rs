@@ -66,7 +66,7 @@ pub use day::Day;
 pub use element::ElementType;
 pub use error::{BudgetShortfall, Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
-pub use ids::{BlockId, DataSetId, IdError, Incarnation, JobId, SweepId, TenantId, WorkerId};
+pub use ids::{BlockId, DataSetId, IdError, Incarnation, JobId, PersonId, SweepId, TenantId, WorkerId};
 pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
 pub use noise_id::NoiseId;

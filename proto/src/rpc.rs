@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use self::CallerRole::{Auditor, Coordinator, Operator, Trainer, Worker};
+use self::CallerRole::{Approver, Auditor, Coordinator, Operator, Trainer, Worker};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -46,12 +46,21 @@ pub enum CallerRole {
     Auditor,
     /// A reader of metrics and health.
     Scraper,
+    /// A person who consents to changes of budgets that another person makes.
+    Approver,
 }
 
 impl CallerRole {
     /// Every role, in the order of the table's columns.
-    pub const ALL: [Self; 6] =
-        [Self::Coordinator, Self::Worker, Self::Trainer, Self::Operator, Self::Auditor, Self::Scraper];
+    pub const ALL: [Self; 7] = [
+        Self::Coordinator,
+        Self::Worker,
+        Self::Trainer,
+        Self::Operator,
+        Self::Auditor,
+        Self::Scraper,
+        Self::Approver,
+    ];
 
     /// Returns the role's name in token files and in docs/security.md.
     pub fn name(self) -> &'static str {
@@ -62,6 +71,7 @@ impl CallerRole {
             Self::Operator => "operator",
             Self::Auditor => "auditor",
             Self::Scraper => "scraper",
+            Self::Approver => "approver",
         }
     }
 }
@@ -152,8 +162,8 @@ impl Rpc {
 
 const EVERYONE: &[CallerRole] = &CallerRole::ALL;
 const READERS: &[CallerRole] = &[Trainer, Operator, Auditor];
-/// Those who may read what is of no single job.
-const OVERSEERS: &[CallerRole] = &[Operator, Auditor];
+/// Those who may read what is of data sets, and of no single job.
+const OVERSEERS: &[CallerRole] = &[Operator, Auditor, Approver];
 const OWNERS: &[CallerRole] = &[Trainer, Operator];
 
 /// Every RPC of the service, and the health and reflection services of gRPC.
@@ -180,6 +190,7 @@ pub const RPCS: &[Rpc] = &[
     Rpc::control("/rustle.v1.Budgets/GrantBudget", &[Operator], Subject::Nothing).within(PLAN_TIME),
     Rpc::control("/rustle.v1.Budgets/SetShare", &[Operator], Subject::Nothing).within(PLAN_TIME),
     Rpc::control("/rustle.v1.Budgets/AddBlock", &[Operator], Subject::Nothing).within(PLAN_TIME),
+    Rpc::control("/rustle.v1.Budgets/ApproveChange", &[Approver], Subject::Nothing).within(PLAN_TIME),
     Rpc::control("/rustle.v1.Budgets/ListDataSetEntries", OVERSEERS, Subject::Nothing),
     Rpc::control("/rustle.v1.Noise/GetRouting", OWNERS, Subject::Job),
     Rpc::control("/rustle.v1.Noise/Bind", &[Trainer], Subject::Job).bytes(BIND_BYTES),

@@ -111,6 +111,11 @@ class BudgetExceeded(RustleError):
     """The data set's budget does not hold the request. ``fields``: ``budget``, ``spent``, ``reserved``, ``asked``, ``total``, ``fits``."""
 
 
+class ApprovalRequired(RustleError):
+    """The data set's rule demands that another person approves the change first, and nothing was done. ``fields``: ``data_set``,
+    ``change``, ``reason``, ``remedy``."""
+
+
 class JobOver(RustleError):
     """The job was finished or destroyed, and binds no further row."""
 
@@ -172,6 +177,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "accounting": AccountingError,
     "already_bound": CommitmentRefused,
     "already_exists": AlreadyExists,
+    "approval_required": ApprovalRequired,
     "batches": InvalidArgument,
     "batches_changed": BatchesChanged,
     "branch_superseded": BranchSuperseded,

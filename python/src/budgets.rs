@@ -62,6 +62,7 @@ pub fn create_data_set(
         shares: Default::default(),
         blocks: Default::default(),
         per_block,
+        approvals: None,
     };
     py.detach(|| {
         ledger_to_write(&folder)?.create_data_set(&record)?;
@@ -102,8 +103,16 @@ pub fn add_block(
 pub fn data_set_report(py: Python<'_>, folder: PathBuf, data_set: String, format: &str) -> Result<String> {
     let data_set = DataSetId::new(data_set)?;
     py.detach(|| {
-        let state = ledger_of(&folder)?.data_set(&data_set)?;
-        let report = budget::report_of(&budget::message_of(&state)?, env!("CARGO_PKG_VERSION"));
+        let ledger = ledger_of(&folder)?;
+        let state = ledger.data_set(&data_set)?;
+        let used = match state.record.approvals {
+            Some(_) => {
+                let entries = ledger.data_set_entries(&data_set, 0, usize::MAX, usize::MAX)?;
+                budget::approvals_used(entries.iter().map(|entry| entry.event.as_str()))?
+            }
+            None => Vec::new(),
+        };
+        let report = budget::report_of(&budget::message_of(&state)?, used, env!("CARGO_PKG_VERSION"));
         match format {
             "json" => Ok(serde_json::to_string(&report)?),
             "markdown" => Ok(report.markdown()),

@@ -186,7 +186,10 @@ impl Reading {
             }
             DataSetEvent::RunStarted { sweep, .. } => *self.runs.entry(sweep.to_string()).or_default() += 1,
             DataSetEvent::Settled { job, given_back: true } => drop(self.charges.remove(job.as_str())),
-            DataSetEvent::Settled { .. } | DataSetEvent::BlockAdded { .. } => {}
+            DataSetEvent::Settled { .. }
+            | DataSetEvent::BlockAdded { .. }
+            | DataSetEvent::Approved { .. }
+            | DataSetEvent::ApprovalUsed { .. } => {}
         }
     }
 

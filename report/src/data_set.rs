@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::amount::{Amount, down, up};
+use crate::approval::{self, ApprovalLine};
 use crate::block::{self, BlockLine};
 use crate::sections::{Block, Section};
 use crate::share::{self, ShareLine};
@@ -56,6 +57,8 @@ pub struct ChargeLine {
 ///     blocks: Vec::new(),
 ///     all_blocks: None,
 ///     jobs: Vec::new(),
+///     free_rewinds: None,
+///     approvals: Vec::new(),
 ///     version: "0.1.0".into(),
 /// };
 /// assert!(report.markdown().starts_with("# Privacy budget of data set mails\n"));
@@ -92,13 +95,17 @@ pub struct DataSetReport {
     pub all_blocks: Option<Amount>,
     /// Every job and sweep that was ever charged. Runs of sweeps are never shown.
     pub jobs: Vec<ChargeLine>,
+    /// The branches of each job that one person opens; `None` where one person makes every change.
+    pub free_rewinds: Option<u32>,
+    /// Every change that one person approved and another one made.
+    pub approvals: Vec<ApprovalLine>,
     /// The version of the program.
     pub version: String,
 }
 
 impl Serialize for DataSetReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("DataSetReport", 16)?;
+        let mut object = serializer.serialize_struct("DataSetReport", 18)?;
         object.serialize_field("data_set", &self.data_set)?;
         object.serialize_field("unit", &self.unit)?;
         object.serialize_field("neighbouring", &self.neighbouring)?;
@@ -114,6 +121,8 @@ impl Serialize for DataSetReport {
         object.serialize_field("blocks", &self.blocks)?;
         object.serialize_field("all_blocks", &self.all_blocks)?;
         object.serialize_field("jobs", &self.shown())?;
+        object.serialize_field("free_rewinds", &self.free_rewinds)?;
+        object.serialize_field("approvals", &self.approvals)?;
         object.serialize_field("version", &self.version)?;
         object.end()
     }
@@ -144,6 +153,10 @@ impl DataSetReport {
         }
         if !self.shares.is_empty() {
             sections.push(Section { title: "Tenants", blocks: share::blocks(&self.shares) });
+        }
+        if let Some(free_rewinds) = self.free_rewinds {
+            let blocks = approval::blocks(free_rewinds, &self.approvals);
+            sections.push(Section { title: "Approvals", blocks });
         }
         sections.extend([
             Section { title: "Charges", blocks: self.charges() },

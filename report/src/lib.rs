@@ -45,6 +45,7 @@
 #![deny(missing_docs)]
 
 mod amount;
+mod approval;
 mod bands;
 mod block;
 mod charts;
@@ -65,6 +66,7 @@ mod statement;
 mod unit;
 
 pub use amount::Amount;
+pub use approval::ApprovalLine;
 pub use block::BlockLine;
 pub use data_set::{ChargeLine, DataSetReport};
 pub use error::{ReportError, Result};

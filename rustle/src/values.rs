@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::numbers;
 
@@ -52,6 +52,11 @@ impl std::fmt::Display for Bytes {
             _ => write!(f, "{value:.*} {}", if value < 10.0 { 2 } else { 1 }, UNITS[steps]),
         }
     }
+}
+
+/// Returns the time of milliseconds since 1970; 1970 for what no clock can say.
+pub fn time_of(since_1970_ms: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_millis(since_1970_ms)).unwrap_or(UNIX_EPOCH)
 }
 
 /// Parses a duration above 0 and of up to 100 years, as in 30s or 10m.

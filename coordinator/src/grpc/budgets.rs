@@ -70,6 +70,15 @@ impl Budgets for BudgetsService {
         run_detached(async move { coordinator.add_block(request.try_into()?).await }).await
     }
 
+    async fn approve_change(
+        &self,
+        request: Request<pb::ApproveChangeRequest>,
+    ) -> Result<Response<pb::DataSet>, Status> {
+        let coordinator = self.0.clone();
+        let (_, request) = caller_and_message(request)?;
+        run_detached(async move { coordinator.approve_change(request.try_into()?).await }).await
+    }
+
     async fn list_data_set_entries(
         &self,
         request: Request<pb::ListDataSetEntriesRequest>,

@@ -1,7 +1,7 @@
 //! Data sets: recording them, reading and raising their budgets.
 
-use ledger::{DataSetRecord, DataSetState};
-use proto::model::{AddBlock, CreateDataSet, PrivacyBudget, SetShare};
+use ledger::{Approvals, DataSetRecord, DataSetState};
+use proto::model::{AddBlock, ApproveChange, CreateDataSet, PrivacyBudget, SetShare};
 use proto::{DataSetId, Result, ServiceError, pb};
 use release::budget;
 use tracing::info;
@@ -14,11 +14,17 @@ impl Coordinator {
     /// Records a data set, or returns it if it exists with the same definition.
     pub async fn create_data_set(&self, request: CreateDataSet) -> Result<pb::DataSet> {
         check_is_of_no_tenant()?;
-        let CreateDataSet { data_set, unit, neighbouring, budget, per_block } = request;
-        let shares = Default::default();
-        let blocks = Default::default();
-        let name = data_set.clone();
-        let record = DataSetRecord { data_set: name, unit, neighbouring, budget, shares, blocks, per_block };
+        let CreateDataSet { data_set, unit, neighbouring, budget, per_block, approval_rule } = request;
+        let record = DataSetRecord {
+            data_set: data_set.clone(),
+            unit,
+            neighbouring,
+            budget,
+            shares: Default::default(),
+            blocks: Default::default(),
+            per_block,
+            approvals: approval_rule.map(Approvals::from),
+        };
         let created = self.with_ledger(move |ledger| ledger.create_data_set(&record)).await?;
         info!(%data_set, ?created, epsilon = budget.epsilon, delta = budget.delta, "data set recorded");
         self.data_set(data_set).await
@@ -52,6 +58,15 @@ impl Coordinator {
         let AddBlock { data_set, block, from, until, .. } = request.clone();
         self.with_ledger(move |ledger| budget::add_block(ledger, &request)).await?;
         info!(%data_set, %block, %from, %until, "block added");
+        self.data_set(data_set).await
+    }
+
+    /// Records that the caller, a person, consents to a change which another person then makes.
+    pub async fn approve_change(&self, request: ApproveChange) -> Result<pb::DataSet> {
+        check_is_of_no_tenant()?;
+        let change = request.change.clone();
+        let data_set = self.with_ledger(move |ledger| budget::approve(ledger, &request)).await?;
+        info!(%data_set, %change, "change approved");
         self.data_set(data_set).await
     }
 

@@ -36,6 +36,7 @@ async fn with_data_set(coordinator: &Coordinator, epsilon: f64) -> pb::DataSet {
         neighbouring: NeighbouringRelation::ZeroOut,
         budget: PrivacyBudget::new(epsilon, 1e-6).unwrap(),
         per_block: false,
+        approval_rule: None,
     };
     coordinator.create_data_set(request).await.unwrap()
 }

@@ -51,6 +51,7 @@ impl Callers {
                 expires: None,
                 ranges: None,
                 tenant: of.map(tenant),
+                person: None,
             };
             format!("{}\n", serde_json::to_string(&entry).unwrap())
         };
@@ -108,6 +109,7 @@ impl Fixture {
             neighbouring: NeighbouringRelation::ZeroOut,
             budget: amount(of_jobs(4.0) + 0.01),
             per_block: false,
+            approval_rule: None,
         };
         fixture.by("admin", fixture.coordinator.create_data_set(request)).await.unwrap();
         for (name, jobs) in [("ads", 2.0), ("search", 3.0)] {
@@ -191,6 +193,7 @@ async fn a_tenant_changes_no_budget_and_no_job_of_another() {
         neighbouring: NeighbouringRelation::ZeroOut,
         budget: more,
         per_block: false,
+        approval_rule: None,
     };
     denied(fixture.by("ads", coordinator.open_branch(back())).await.map(drop));
     denied(fixture.by("ads", coordinator.resume(job(), &cursor, false)).await.map(drop));

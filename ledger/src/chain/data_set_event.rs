@@ -1,17 +1,14 @@
-//! The events of a data set, and the state that they determine.
+//! The events of a data set.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proto::{
-    BlockId, DataSetId, JobId, Nonce, SweepId, TenantId,
-    model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit},
+    BlockId, JobId, Nonce, PersonId, SweepId, TenantId,
+    model::{ApprovalRule, GuardedChange, NeighbouringRelation, PrivacyBudget, PrivacyUnit},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    BlockRecord, SweepRecord,
-    data_set::{Charge, ChargeState, DataSetRecord},
-};
+use crate::BlockRecord;
 
 /// A durable event in the life of a data set. Its JSON, behind who and when ([`Stamp`](crate::Stamp)), is what is stored, hashed
 /// and exported, and never changes.
@@ -31,6 +28,9 @@ pub enum DataSetEvent {
         /// Whether it is of each block, and none is of all blocks together.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         per_block: bool,
+        /// Which changes take the consent of a second person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval_rule: Option<ApprovalRule>,
     },
     /// Another budget took the place of the last.
     BudgetGranted {
@@ -74,6 +74,9 @@ pub enum DataSetEvent {
         branch: u64,
         /// The event that it is charged for from now on, as JSON.
         charge: String,
+        /// Whether it did so because its ledger was adopted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        adopted: bool,
     },
     /// A job was finished or destroyed.
     Settled {
@@ -102,127 +105,22 @@ pub enum DataSetEvent {
         /// The job's nonce.
         job_nonce: Nonce,
     },
-}
-
-/// The state that a data set has after its events so far.
-#[derive(Default)]
-pub struct ReplayedDataSet {
-    /// The record, and the id of the ledger that it began in.
-    pub created: Option<(DataSetRecord, Nonce)>,
-    /// What each job is charged for.
-    pub charges: BTreeMap<String, Charge>,
-    /// What chains say of each sweep.
-    pub sweeps: BTreeMap<String, ReplayedSweep>,
-}
-
-/// What a chain says of a sweep.
-#[derive(Debug, PartialEq)]
-pub struct ReplayedSweep {
-    data_set: DataSetId,
-    run: String,
-    charge: String,
-    commitment: String,
-    started: u64,
-}
-
-impl From<&SweepRecord> for ReplayedSweep {
-    fn from(record: &SweepRecord) -> Self {
-        Self {
-            data_set: record.data_set.clone(),
-            run: record.run.clone(),
-            charge: record.charge.clone(),
-            commitment: record.commitment(),
-            started: record.started,
-        }
-    }
-}
-
-impl ReplayedDataSet {
-    /// Applies the next event. Error: it can't follow those before.
-    pub fn apply(&mut self, name: &str, event: DataSetEvent) -> Result<(), &'static str> {
-        let Some((record, _)) = &mut self.created else {
-            let DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget, per_block } = event else {
-                return Err("a data set is recorded first");
-            };
-            let data_set = DataSetId::new(name).map_err(|_| "a name that no data set can have")?;
-            let shares = BTreeMap::new();
-            let blocks = BTreeMap::new();
-            let record = DataSetRecord { data_set, unit, neighbouring, budget, shares, blocks, per_block };
-            self.created = Some((record, ledger));
-            return Ok(());
-        };
-        match event {
-            DataSetEvent::DataSetCreated { .. } => return Err("a data set is recorded once"),
-            DataSetEvent::BudgetGranted { budget } => record.budget = budget,
-            DataSetEvent::ShareSet { tenant, share } => match share {
-                Some(share) => {
-                    record.shares.insert(tenant, share);
-                }
-                None => {
-                    record.shares.remove(&tenant).ok_or("a share that was there is taken away")?;
-                }
-            },
-            DataSetEvent::BlockAdded { name, block } => {
-                record.check_new_block(&name, &block).map_err(|_| "a block apart from the others")?;
-                if record.blocks.insert(name, block).is_some() {
-                    return Err("a block is added once");
-                }
-            }
-            DataSetEvent::Reserved { job, job_nonce, charge, tenant, blocks } => {
-                record.check_blocks(&blocks).map_err(|_| "a job of blocks that are there")?;
-                let charge = Charge {
-                    data_set: record.data_set.clone(),
-                    job_nonce,
-                    planned: charge.clone(),
-                    event: charge,
-                    state: ChargeState::Open,
-                    sweep: None,
-                    tenant,
-                    blocks,
-                };
-                self.charge(job, charge)?;
-            }
-            DataSetEvent::Recharged { job, charge, .. } => self.open(&job)?.event = charge,
-            DataSetEvent::Settled { job, given_back } => {
-                let state = if given_back { ChargeState::GivenBack } else { ChargeState::Final };
-                self.open(&job)?.state = state;
-            }
-            DataSetEvent::SweepReserved { sweep, run, charge, commitment } => {
-                let data_set = record.data_set.clone();
-                let replayed = ReplayedSweep { data_set, run, charge, commitment, started: 0 };
-                if self.sweeps.insert(sweep.into(), replayed).is_some() {
-                    return Err("a sweep is recorded once");
-                }
-            }
-            DataSetEvent::RunStarted { sweep, job, job_nonce } => {
-                let of =
-                    self.sweeps.get_mut(sweep.as_str()).ok_or("a run of a sweep that reserved nothing")?;
-                of.started += 1;
-                let charge = Charge {
-                    data_set: record.data_set.clone(),
-                    job_nonce,
-                    planned: of.run.clone(),
-                    event: of.run.clone(),
-                    state: ChargeState::Open,
-                    sweep: Some(sweep),
-                    tenant: None,
-                    blocks: BTreeSet::new(),
-                };
-                self.charge(job, charge)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn charge(&mut self, job: JobId, charge: Charge) -> Result<(), &'static str> {
-        match self.charges.insert(job.into(), charge) {
-            None => Ok(()),
-            Some(_) => Err("a job reserves once"),
-        }
-    }
-
-    fn open(&mut self, job: &JobId) -> Result<&mut Charge, &'static str> {
-        let charge = self.charges.get_mut(job.as_str()).ok_or("a job that reserved nothing")?;
-        if charge.state == ChargeState::Open { Ok(charge) } else { Err("a charge that had been settled") }
-    }
+    /// A person consented to a change, in the place of an earlier consent to a change of the same subject.
+    Approved {
+        /// The change.
+        change: GuardedChange,
+        /// The person.
+        approver: PersonId,
+        /// The end of the approval, in milliseconds since 1970.
+        until_ms: u64,
+    },
+    /// The next entry is a change that needed this approval, which is used.
+    ApprovalUsed {
+        /// The change.
+        change: GuardedChange,
+        /// The person who consented.
+        approver: PersonId,
+        /// The person who made the change.
+        operator: PersonId,
+    },
 }

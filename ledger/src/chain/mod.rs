@@ -1,10 +1,12 @@
 //! Each job's and each data set's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the
 //! newest hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
 
+mod approval_replay;
 pub mod archive;
 pub mod archive_check;
 pub mod bound_text;
 pub mod data_set_event;
+mod data_set_replay;
 pub mod data_sets;
 pub mod entries;
 pub mod entry;

@@ -6,6 +6,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use proto::PersonId;
+
 use crate::{LedgerError, Result, error::Fail};
 
 /// The most characters of a principal's name.
@@ -14,7 +16,11 @@ const MAX_NAME: usize = 256;
 /// Who acts on a ledger: a role with a certificate's name or the first digits of a token's digest, or a name such as `local`.
 /// Never a token or a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Principal(Arc<str>);
+pub struct Principal {
+    name: Arc<str>,
+    /// The person, where credentials name one. No entry has it: events that rest on it name it themselves.
+    person: Option<PersonId>,
+}
 
 impl Principal {
     /// Returns the principal of this name. Characters that could end a line or a quotation become `?`, and a name is cut
@@ -24,9 +30,24 @@ impl Principal {
         let name: String = name.trim().chars().map(safe).take(MAX_NAME).collect();
         // Once more: the cut may end with a space.
         match name.trim() {
-            "" => Self("unknown".into()),
-            name => Self(name.into()),
+            "" => Self::named("unknown"),
+            name => Self::named(name),
         }
+    }
+
+    fn named(name: &str) -> Self {
+        Self { name: name.into(), person: None }
+    }
+
+    /// Returns the same principal, who is this person.
+    #[must_use]
+    pub fn of_person(self, person: Option<PersonId>) -> Self {
+        Self { person, ..self }
+    }
+
+    /// Returns the person; `None` where it is not known who acts.
+    pub fn person(&self) -> Option<&PersonId> {
+        self.person.as_ref()
     }
 
     /// Returns whether [`Principal::new`] leaves the name as it is.
@@ -37,23 +58,23 @@ impl Principal {
 
     /// Returns the principal of a process that has the ledger open itself: a command, a Python process, an MPI launch.
     pub fn local() -> Self {
-        Self("local".into())
+        Self::named("local")
     }
 
     /// Returns the principal of a coordinator that acts on its own, such as one that places shards.
     pub fn coordinator() -> Self {
-        Self("coordinator".into())
+        Self::named("coordinator")
     }
 
     /// Returns the name.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
     }
 }
 
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
 }
 
@@ -137,7 +158,7 @@ pub fn event_of(fields: &[u8]) -> Vec<u8> {
 
 fn parse(entry: &[u8]) -> Option<(Stamp, &[u8])> {
     let (at_ms, by, fields) = cut_stamp(entry)?;
-    Some((Stamp { by: Principal(by.into()), at_ms }, fields))
+    Some((Stamp { by: Principal::named(by), at_ms }, fields))
 }
 
 /// Cuts an entry into its time, its author's name and the fields of its event.

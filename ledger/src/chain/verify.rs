@@ -20,8 +20,13 @@ use crate::{
 };
 
 use super::{
-    archive_check::SeenEntries, bound_text, data_set_event::ReplayedDataSet, data_sets, entries,
-    event::Event, replay::ReplayedJob, stamp,
+    archive_check::SeenEntries,
+    bound_text,
+    data_set_replay::ReplayedDataSet,
+    data_sets, entries,
+    event::Event,
+    replay::ReplayedJob,
+    stamp::{self, Stamp},
 };
 
 /// Checks that the file has this build's format.
@@ -86,13 +91,14 @@ impl Replayed {
 
     /// Applies the next entry of a chain, which follows `head`.
     pub fn apply(&mut self, chain: &str, head: Head, entry: &[u8]) -> Result<(), Fail> {
-        let fields = stamp::fields_of(entry)?;
         let applied = match data_sets::data_set_of(chain) {
             Some(name) => {
+                let (Stamp { at_ms, .. }, fields) = Stamp::split_stored(entry)?;
                 let data_set = self.data_sets.entry(name.to_owned()).or_default();
-                data_set.apply(name, tables::decode(&stamp::event_of(fields))?)
+                data_set.apply(name, at_ms, tables::decode(&stamp::event_of(fields))?)
             }
             None => {
+                let fields = stamp::fields_of(entry)?;
                 let event = match bound_text::read(fields) {
                     Some(bound) => bound,
                     None => tables::decode(&stamp::event_of(fields))?,

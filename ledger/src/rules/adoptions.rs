@@ -14,7 +14,7 @@ use crate::{
     },
     error::Fail,
     store::recording::RecordingTransaction,
-    tables::{ADOPTED_ID, ENTRIES, IDENTITY, decode},
+    tables::{ADOPTED_ID, ENTRIES, IDENTITY, branches_table::OpenedFrom, decode},
 };
 
 use super::branches::BranchReleases;
@@ -85,6 +85,13 @@ fn read_adoptions(entries: &impl Entries, job: &JobId) -> Result<Adoptions, Fail
         }
     }
     Ok(Adoptions { whole: found, begun: opened })
+}
+
+/// Returns whether an adoption of the ledger, or one that was begun, opened a branch of the job as `opened` says.
+pub fn is_of_adoption(entries: &impl Entries, job: &JobId, opened: &OpenedFrom) -> Result<bool, Fail> {
+    let Adoptions { whole, begun } = read_adoptions(entries, job)?;
+    let unbound = UnboundRows { branch: opened.parent, from_row: opened.from_row };
+    Ok(whole.iter().flat_map(|adoption| &adoption.unbound).chain(&begun).any(|own| *own == unbound))
 }
 
 /// Returns the adoptions that an archive has kept.

@@ -8,7 +8,7 @@ use redb::ReadableTable;
 use crate::{
     JobRecord, JobState, Ledger, LedgerError, Result, ShardRecord, chain,
     chain::{entries::archive_of, event::Event},
-    data_set::Recharge,
+    data_set::{BranchCause, Recharge},
     error::Fail,
     store::Outcome,
     tables::{
@@ -60,14 +60,14 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::DataSetChanged`] where the charge was decided on an earlier state: decide again.
-    /// [`LedgerError::JobState`] for a job of a data set without a charge.
+    /// [`LedgerError::JobState`] for a job of a data set without a charge; [`LedgerError::ApprovalRequired`].
     pub fn open_charged_branch(
         &self,
         request: &OpenBranch,
         nonce: Nonce,
         recharge: Option<&Recharge>,
     ) -> Result<OpenedBranch> {
-        self.open_branch_within(Lineage::MAX_SEGMENTS, request, nonce, recharge)
+        self.open_branch_for(BranchCause::Rewind, request, nonce, recharge)
     }
 
     /// Opens a branch as [`Ledger::open_charged_branch`] does, however long the lineage gets: where a ledger is adopted, no job
@@ -81,17 +81,21 @@ impl Ledger {
         nonce: Nonce,
         recharge: Option<&Recharge>,
     ) -> Result<OpenedBranch> {
-        self.open_branch_within(usize::MAX, request, nonce, recharge)
+        self.open_branch_for(BranchCause::Adoption, request, nonce, recharge)
     }
 
-    fn open_branch_within(
+    fn open_branch_for(
         &self,
-        most_segments: usize,
+        cause: BranchCause,
         request: &OpenBranch,
         nonce: Nonce,
         recharge: Option<&Recharge>,
     ) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
+        let most_segments = match cause {
+            BranchCause::Rewind => Lineage::MAX_SEGMENTS,
+            BranchCause::Adoption => usize::MAX,
+        };
         self.copies.check()?;
         self.store.write("open_branch", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
@@ -121,7 +125,7 @@ impl Ledger {
                 .branch
                 .checked_add(1)
                 .ok_or_else(|| LedgerError::invalid("branch", record.branch, "below 2^64 - 1"))?;
-            charges::recharge(transaction, job, branch, recharge)?;
+            charges::recharge(transaction, request, branch, cause, recharge)?;
             let opened = OpenedFrom { parent, from_row: *from_row, nonce };
             branches.insert((job.as_str(), branch), opened.to_stored())?;
             let rewound = lineage.rewound(*from_row, branch, nonce);

@@ -11,18 +11,21 @@
 
 use std::collections::BTreeSet;
 
-use proto::{BlockId, DataSetId, JobId, SweepId, TenantId};
+use proto::{
+    BlockId, DataSetId, JobId, SweepId, TenantId,
+    model::{GuardedChange, OpenBranch},
+};
 use redb::ReadableTable;
 
-use super::sweep_runs;
+use super::{approvals, sweep_runs};
 use crate::{
     Head, JobRecord, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
-    data_set::{Charge, ChargeState, Recharge, Reservation},
+    data_set::{BranchCause, Charge, ChargeState, Recharge, Reservation},
     error::Fail,
     store::recording::RecordingTransaction,
     tables::{
-        CHARGES, CURSORS, DATA_SETS, HEADS,
+        self, CHARGES, CURSORS, DATA_SETS, HEADS,
         branch_cursor::rows_bound,
         data_sets_table::{charge_of, existing, put_charge},
     },
@@ -101,13 +104,15 @@ fn named(blocks: &BTreeSet<BlockId>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Charges a job for a branch that it opens.
+/// Charges a job for a branch that it opens. A rewind that costs nothing takes no approval, nor does an adoption.
 pub fn recharge(
     transaction: &RecordingTransaction<'_>,
-    job: &JobId,
+    request: &OpenBranch,
     branch: u64,
+    cause: BranchCause,
     recharge: Option<&Recharge>,
 ) -> Result<(), Fail> {
+    let job = &request.job;
     let Some(charge) = charge_of(&transaction.open_table(CHARGES)?, job)? else { return Ok(()) };
     sweep_runs::check_no_run(job, charge.sweep.as_ref())?;
     let data_set = charge.data_set.clone();
@@ -124,9 +129,17 @@ pub fn recharge(
     if charge.event == *event {
         return Ok(());
     }
+    let adopted = cause == BranchCause::Adoption;
+    if !adopted {
+        let mut data_sets = transaction.open_table(DATA_SETS)?;
+        let mut record = existing(&data_sets, &data_set)?;
+        if approvals::take(transaction, &mut record, &GuardedChange::from(request))? {
+            data_sets.insert(data_set.as_str(), tables::encode(&record)?.as_slice())?;
+        }
+    }
     let changed = Charge { event: event.clone(), ..charge };
     put_charge(&mut transaction.open_table(CHARGES)?, job, &changed)?;
-    let recharged = DataSetEvent::Recharged { job: job.clone(), branch, charge: event.clone() };
+    let recharged = DataSetEvent::Recharged { job: job.clone(), branch, charge: event.clone(), adopted };
     chains::append(transaction, &data_set, &recharged)
 }
 

@@ -1,9 +1,12 @@
 //! Data sets: recorded once, under one definition, with a budget that may be replaced.
 
-use proto::{DataSetId, JobId, TenantId, model::PrivacyBudget};
+use proto::{
+    DataSetId, JobId, TenantId,
+    model::{GuardedChange, PrivacyBudget},
+};
 use redb::{ReadTransaction, ReadableTable};
 
-use super::{charges, sweep_runs};
+use super::{approvals, charges, sweep_runs};
 use crate::{
     Created, Head, JobRecord, Ledger, LedgerError, Result,
     chain::{data_set_event::DataSetEvent, data_sets as chains},
@@ -24,7 +27,8 @@ impl Ledger {
     /// Records a data set. The same definition again is no error.
     ///
     /// # Errors
-    /// [`LedgerError::AlreadyExists`] where the name is in use with another definition.
+    /// [`LedgerError::AlreadyExists`] where the name is in use with another definition; [`LedgerError::Invalid`] for a rule on
+    /// approvals where it is not known which person acts.
     pub fn create_data_set(&self, record: &DataSetRecord) -> Result<Created> {
         self.store.write("create_data_set", |transaction| {
             let mut data_sets = transaction.open_table(DATA_SETS)?;
@@ -33,10 +37,15 @@ impl Ledger {
                 return Ok(Outcome::Nothing(Created::Existing));
             }
             self.copies.check()?;
+            let approval_rule = record.approvals.as_ref().map(|approvals| approvals.rule);
+            if approval_rule.is_some() && transaction.stamp().by.person().is_none() {
+                return Err(without_person().into());
+            }
             data_sets.insert(record.data_set.as_str(), tables::encode(record)?.as_slice())?;
             let DataSetRecord { unit, neighbouring, budget, per_block, .. } = *record;
             let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
-            let event = DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget, per_block };
+            let event =
+                DataSetEvent::DataSetCreated { ledger, unit, neighbouring, budget, per_block, approval_rule };
             chains::append(transaction, &record.data_set, &event)?;
             Ok(Outcome::Commit(Created::New))
         })
@@ -45,7 +54,8 @@ impl Ledger {
     /// Replaces the budget, which the caller found to hold all charges.
     ///
     /// # Errors
-    /// [`LedgerError::DataSetChanged`] unless the end of the chain is still the expected one: decide again.
+    /// [`LedgerError::DataSetChanged`] unless the end of the chain is still the expected one: decide again;
+    /// [`LedgerError::ApprovalRequired`].
     pub fn grant_budget(&self, data_set: &DataSetId, budget: PrivacyBudget, expected: Head) -> Result<()> {
         self.store.write("grant_budget", |transaction| {
             let mut data_sets = transaction.open_table(DATA_SETS)?;
@@ -55,6 +65,7 @@ impl Ledger {
                 return Ok(Outcome::Nothing(()));
             }
             self.copies.check()?;
+            approvals::take(transaction, &mut record, &GuardedChange::Budget { budget })?;
             record.budget = budget;
             data_sets.insert(data_set.as_str(), tables::encode(&record)?.as_slice())?;
             chains::append(transaction, data_set, &DataSetEvent::BudgetGranted { budget })?;
@@ -66,7 +77,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::DataSetChanged`] unless the end of the chain is still the expected one: decide again;
-    /// [`LedgerError::NotFound`] where a share that is to be taken away is not there.
+    /// [`LedgerError::NotFound`] where a share that is to be taken away is not there; [`LedgerError::ApprovalRequired`].
     pub fn set_share(
         &self,
         data_set: &DataSetId,
@@ -78,10 +89,7 @@ impl Ledger {
             let mut data_sets = transaction.open_table(DATA_SETS)?;
             let mut record = existing(&data_sets, data_set)?;
             charges::check_head(&transaction.open_table(HEADS)?, data_set, expected)?;
-            let before = match share {
-                Some(share) => record.shares.insert(tenant.clone(), share),
-                None => record.shares.remove(tenant),
-            };
+            let before = record.shares.get(tenant).copied();
             if share.is_none() && before.is_none() {
                 let name = format!("{tenant} in data set {data_set}");
                 return Err(LedgerError::NotFound { what: "share of tenant", name }.into());
@@ -90,6 +98,15 @@ impl Ledger {
                 return Ok(Outcome::Nothing(()));
             }
             self.copies.check()?;
+            approvals::take(
+                transaction,
+                &mut record,
+                &GuardedChange::Share { tenant: tenant.clone(), share },
+            )?;
+            match share {
+                Some(share) => record.shares.insert(tenant.clone(), share),
+                None => record.shares.remove(tenant),
+            };
             data_sets.insert(data_set.as_str(), tables::encode(&record)?.as_slice())?;
             chains::append(transaction, data_set, &DataSetEvent::ShareSet { tenant: tenant.clone(), share })?;
             Ok(Outcome::Commit(()))
@@ -148,13 +165,25 @@ fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec
     Ok(charged)
 }
 
+/// Returns the refusal of a rule where no caller is known to be a person: no change could ever be approved.
+fn without_person() -> LedgerError {
+    let allowed = "by a caller whose token names a person (rustle token new --person), at a coordinator: elsewhere no caller is known to \
+                   be another person than the one who acts";
+    LedgerError::invalid("approval_rule", "asked for by a caller without a person", allowed)
+}
+
 /// Checks that two records define the same data set.
 fn same_definition(existing: &DataSetRecord, requested: &DataSetRecord) -> Result<()> {
     let budget = |record: &DataSetRecord| {
         let PrivacyBudget { epsilon, delta } = record.budget;
         format!("ε = {epsilon} at δ = {delta}")
     };
+    let rule = |record: &DataSetRecord| match &record.approvals {
+        Some(approvals) => format!("with {} rewinds free", approvals.rule.free_rewinds),
+        None => "none".to_owned(),
+    };
     let pairs = [
+        ("approval_rule", rule(existing), rule(requested)),
         ("unit", existing.unit.to_string(), requested.unit.to_string()),
         ("neighbouring", existing.neighbouring.to_string(), requested.neighbouring.to_string()),
         ("budget", budget(existing), budget(requested)),

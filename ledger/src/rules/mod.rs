@@ -1,6 +1,7 @@
 //! The rules of what may be recorded: each call of [`crate::Ledger`] is one transaction on the tables.
 
 pub mod adoptions;
+mod approvals;
 pub mod archives;
 pub mod bindings;
 mod blocks;

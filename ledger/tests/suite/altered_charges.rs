@@ -24,6 +24,7 @@ fn charged(place: &Place) {
         shares: Default::default(),
         blocks: Default::default(),
         per_block: false,
+        approvals: None,
     };
     ledger.create_data_set(&record).unwrap();
     let expected = Some(ledger.data_set(&data_set).unwrap().head);

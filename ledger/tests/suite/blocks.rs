@@ -40,6 +40,7 @@ fn with_blocks(place: &Place) -> Ledger {
         shares: Default::default(),
         blocks: Default::default(),
         per_block: true,
+        approvals: None,
     };
     ledger.create_data_set(&record).unwrap();
     let other = ledger.create_data_set(&DataSetRecord { per_block: false, ..record }).unwrap_err();

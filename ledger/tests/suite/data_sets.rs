@@ -27,6 +27,7 @@ fn mails() -> DataSetRecord {
         shares: Default::default(),
         blocks: Default::default(),
         per_block: false,
+        approvals: None,
     }
 }
 

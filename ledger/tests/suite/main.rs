@@ -4,6 +4,7 @@
 mod against_model;
 mod altered_archives;
 mod altered_charges;
+mod approvals;
 mod archives;
 mod archives_and_replay;
 mod backup;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use proto::TenantId;
+use proto::{PersonId, TenantId};
 use tokio::task_local;
 
 task_local! {
@@ -13,16 +13,17 @@ task_local! {
 }
 
 /// A caller's role and identity, such as `operator spiffe://here/rustle/operator` or `trainer token:4fa01b23c4d5`, where the
-/// digits begin a token's digest, and the tenant that the caller acts for. Never a token.
+/// digits begin a token's digest, the tenant that the caller acts for, and the person. Never a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerName {
     name: Arc<str>,
     tenant: Option<TenantId>,
+    person: Option<PersonId>,
 }
 
 impl CallerName {
-    pub(super) fn new(name: String, tenant: Option<TenantId>) -> Self {
-        Self { name: name.into(), tenant }
+    pub(super) fn new(name: String, tenant: Option<TenantId>, person: Option<PersonId>) -> Self {
+        Self { name: name.into(), tenant, person }
     }
 
     /// Returns the name.
@@ -33,6 +34,11 @@ impl CallerName {
     /// Returns the tenant that the caller's credentials name.
     pub fn tenant(&self) -> Option<&TenantId> {
         self.tenant.as_ref()
+    }
+
+    /// Returns the person that the caller's credentials name.
+    pub fn person(&self) -> Option<&PersonId> {
+        self.person.as_ref()
     }
 
     /// Runs the handler of a call, which finds this as [`caller`].
@@ -65,7 +71,7 @@ mod tests {
 
     #[tokio::test]
     async fn spawned_tasks_act_for_the_caller_only_when_carried() {
-        let name = CallerName::new("operator token:4fa01b23c4d5".to_owned(), TenantId::new("ads").ok());
+        let name = CallerName::new("operator token:4fa01b23c4d5".to_owned(), TenantId::new("ads").ok(), None);
         let (carried, bare) = name
             .clone()
             .scope(async {

@@ -28,16 +28,19 @@ impl Caller {
         self.grants.as_ref().is_none_or(|grants| grants.iter().any(is_member))
     }
 
-    /// Returns the caller's roles that may make a call of `roles`, its identity, and the tenant that any of its credentials
-    /// names: one that shows credentials with a tenant and others without is the tenant's all the same.
+    /// Returns the caller's roles that may make a call of `roles`, its identity, and the tenant and the person that any of its
+    /// credentials names: one that shows credentials with a tenant and others without is the tenant's all the same.
     pub fn name(&self, roles: &[CallerRole]) -> CallerName {
         let Some(grants) = &self.grants else {
-            return CallerName::new(format!("anyone {}", self.identity), None);
+            return CallerName::new(format!("anyone {}", self.identity), None, None);
         };
         let own =
             |role: &&CallerRole| roles.contains(role) && grants.iter().any(|grant| grant.role == **role);
         let own: Vec<&str> = CallerRole::ALL.iter().filter(own).map(|role| role.name()).collect();
-        CallerName::new(format!("{} {}", own.join("+"), self.identity), tenants(grants).next().cloned())
+        let tenant = tenants(grants).next().cloned();
+        // Tokens alone name persons, and a caller shows one token at most.
+        let person = grants.iter().find_map(|grant| grant.person.clone());
+        CallerName::new(format!("{} {}", own.join("+"), self.identity), tenant, person)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use proto::TenantId;
 use proto::rpc::CallerRole;
+use proto::{PersonId, TenantId};
 
 use super::{Identity, Role};
 
@@ -18,12 +18,14 @@ pub struct Grant {
     pub ranges: Option<Vec<Range<u64>>>,
     /// The tenant that an operator acts for; `None` for none.
     pub tenant: Option<TenantId>,
+    /// The person who holds it; `None` where none is named.
+    pub person: Option<PersonId>,
 }
 
 impl Grant {
     /// Returns the grant of a role for all jobs and workers.
     pub fn for_all(role: CallerRole) -> Self {
-        Self { role, name: None, ranges: None, tenant: None }
+        Self { role, name: None, ranges: None, tenant: None, person: None }
     }
 
     /// Returns the grant of a certificate's identity. A job's certificate counts as a trainer's token of that job.

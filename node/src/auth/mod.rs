@@ -19,6 +19,7 @@ mod bearer;
 mod grant;
 mod identity;
 mod refusal;
+mod token_entry;
 mod tokens;
 
 pub use access::Access;
@@ -29,4 +30,5 @@ pub use grant::Grant;
 pub use identity::{Identity, Role};
 pub use proto::rpc::CallerRole;
 pub use refusal::{ClientKey, Refusal};
-pub use tokens::{TokenEntry, TokenError, Tokens, digest_of};
+pub use token_entry::TokenEntry;
+pub use tokens::{TokenError, Tokens, digest_of};

@@ -4,17 +4,14 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use proto::{CoordinateRange, TenantId};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
-use super::{CallerRole, Grant};
+use super::{Grant, token_entry};
 use crate::process::file_stamp::FileStamp;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -50,28 +47,6 @@ pub enum TokenError {
         /// The reason, as text.
         reason: String,
     },
-}
-
-/// One line of a tokens file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TokenEntry {
-    /// The SHA-256 of the token's text, in hexadecimal.
-    pub sha256: String,
-    /// The role that the token grants.
-    pub role: CallerRole,
-    /// The one job, or for workers the one worker; left out for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Seconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<u64>,
-    /// Coordinates [a, b) that a trainer may fetch; left out for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ranges: Option<Vec<(u64, u64)>>,
-    /// The tenant that an operator or a trainer acts for; left out for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tenant: Option<TenantId>,
 }
 
 /// Returns the SHA-256 of a token in hexadecimal, as the tokens file holds it.
@@ -166,47 +141,19 @@ fn read(path: &Path) -> Result<Entries, TokenError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {
-            parse(line).map_err(|reason| TokenError::Line { path: path.to_owned(), line: number + 1, reason })
+            token_entry::parse(line).map_err(|reason| TokenError::Line {
+                path: path.to_owned(),
+                line: number + 1,
+                reason,
+            })
         })
         .collect()
 }
 
-fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
-    let entry: TokenEntry = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let digest = entry.sha256.to_lowercase();
-    if hex::decode(&digest).map_or(0, |bytes| bytes.len()) != 32 {
-        return Err("sha256 is not 64 hexadecimal digits".into());
-    }
-    if !matches!(
-        entry.role,
-        CallerRole::Trainer | CallerRole::Operator | CallerRole::Auditor | CallerRole::Worker
-    ) {
-        return Err(format!("role is {}; allowed: trainer, operator, auditor, worker", entry.role.name()));
-    }
-    let ranges: Option<Vec<Range<u64>>> =
-        entry.ranges.map(|ranges| ranges.into_iter().map(|(start, end)| start..end).collect());
-    if ranges.is_some() && entry.role != CallerRole::Trainer {
-        return Err(format!("role {} has ranges; allowed: for a trainer alone", entry.role.name()));
-    }
-    if entry.tenant.is_some() && !matches!(entry.role, CallerRole::Operator | CallerRole::Trainer) {
-        return Err(format!("role {} has a tenant; allowed: for operators and trainers", entry.role.name()));
-    }
-    if ranges.iter().flatten().any(Range::is_empty) {
-        return Err("a range is empty; allowed: [a, b] with a < b".into());
-    }
-    let ranges = ranges.map(joined);
-    let TokenEntry { role, name, expires, tenant, .. } = entry;
-    Ok((digest, (Grant { role, name, ranges, tenant }, expires)))
-}
-
-/// Joins ranges that touch: a request that spans both is allowed as well.
-fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    let joined = CoordinateRange::joined(ranges.into_iter().map(Into::into).collect());
-    joined.iter().map(CoordinateRange::as_range).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use proto::{PersonId, TenantId};
+
     use super::*;
 
     fn line(token: &str, more: &str) -> String {
@@ -221,6 +168,7 @@ mod tests {
             line("good", "\"role\":\"trainer\",\"name\":\"j\",\"ranges\":[[0,512]]"),
             line("over", "\"role\":\"operator\",\"expires\":1000"),
             line("ads", "\"role\":\"trainer\",\"tenant\":\"ads\""),
+            line("second", "\"role\":\"approver\",\"person\":\"ben\""),
         ];
         fs::write(&path, lines.concat()).unwrap();
         let tokens = Tokens::load(&path).unwrap();
@@ -229,6 +177,8 @@ mod tests {
         let (_, of_tenant) = tokens.find(b"Bearer ads").unwrap();
         assert_eq!((grant.tenant, of_tenant.tenant), (None, TenantId::new("ads").ok()));
         assert_eq!(grant.ranges, Some(vec![std::ops::Range { start: 0, end: 512 }]));
+        let (_, of_person) = tokens.find(b"Bearer second").unwrap();
+        assert_eq!(of_person.person, PersonId::new("ben").ok());
         for bad in ["Bearer over", "Bearer goo", "Bearer ", "Basic good", "good", "", "bearer  other"] {
             assert!(tokens.find(bad.as_bytes()).is_none(), "{bad}");
         }
@@ -246,6 +196,8 @@ mod tests {
             line("x", "\"role\":\"trainer\",\"ranges\":[[1,1]]"),
             line("x", "\"role\":\"auditor\",\"tenant\":\"ads\""),
             line("x", "\"role\":\"operator\",\"tenant\":\"a/b\""),
+            line("x", "\"role\":\"approver\""),
+            line("x", "\"role\":\"auditor\",\"person\":\"ben\""),
             "{\"sha256\":\"00\",\"role\":\"trainer\"}".to_owned(),
         ] {
             fs::write(&path, &bad).unwrap();

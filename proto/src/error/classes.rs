@@ -29,6 +29,7 @@ impl ServiceError {
             | StaleEpoch { .. }
             | MustRegister { .. }
             | BudgetExceeded(_)
+            | ApprovalRequired { .. }
             | JobState { .. } => Code::FailedPrecondition,
             NotOwner { .. }
             | Restoring { .. }
@@ -79,6 +80,7 @@ impl ServiceError {
             | CursorMismatch { .. }
             | NotBound { .. }
             | BudgetExceeded(_)
+            | ApprovalRequired { .. }
             | JobState { .. }
             | Checkpoint { .. }
             | Unauthenticated
@@ -117,6 +119,7 @@ impl ServiceError {
             RowBeyondIterations { .. } => "row_beyond_iterations",
             RangeBeyondDimension { .. } => "range_beyond_dimension",
             BudgetExceeded(_) => "budget_exceeded",
+            ApprovalRequired { .. } => "approval_required",
             AlreadyBound { .. } => "already_bound",
             BranchSuperseded { .. } => "branch_superseded",
             LedgerBehind { .. } => "ledger_behind",

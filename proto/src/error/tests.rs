@@ -57,6 +57,7 @@ fn one_of_each() -> Vec<ServiceError> {
             total: text(),
             fits: text(),
         })),
+        ApprovalRequired { data_set: text(), change: text(), reason: text(), remedy: text() },
         AlreadyBound { job: text(), branch: 0, row: 0 },
         BranchSuperseded { job: text(), branch: 0, current: 1, from_row: 0 },
         LedgerBehind { job: text(), known: text(), witness: text(), seen: text() },

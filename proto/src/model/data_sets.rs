@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use super::approvals::ApprovalRule;
 use super::named_blocks::named_blocks;
 use crate::{BlockId, DataSetId, Result, ServiceError, TenantId, pb};
 
@@ -131,6 +132,8 @@ pub struct CreateDataSet {
     pub budget: PrivacyBudget,
     /// Whether the budget is of each block of the data set, and none is of all blocks together.
     pub per_block: bool,
+    /// Which changes take the consent of a second person; `None` for none.
+    pub approval_rule: Option<ApprovalRule>,
 }
 
 impl TryFrom<pb::CreateDataSetRequest> for CreateDataSet {
@@ -142,6 +145,7 @@ impl TryFrom<pb::CreateDataSetRequest> for CreateDataSet {
             neighbouring: request.neighbouring.parse()?,
             budget: request.budget.try_into()?,
             per_block: request.per_block,
+            approval_rule: request.approval_rule.map(ApprovalRule::from),
         })
     }
 }

@@ -28,12 +28,18 @@
 //! is admitted only where each of them holds its whole event beside what is charged there. Each charge is one record of the ledger
 //! with all of its blocks, so that whatever changes it changes it in each of them.
 //!
+//! # Approvals
+//!
+//! A data set may have been recorded with a rule: a budget or a share is raised, and a job rewound beyond a number, only once another
+//! person has approved exactly that. The ledger demands it, in the transaction of the change.
+//!
 //! # Decisions
 //!
 //! The ledger composes nothing. A decision is made here, on one state of the data set, and the ledger applies it in one
 //! transaction with what it admits, unless the state has changed since; then it is made again.
 
 mod admission;
+mod approvals;
 mod blocks;
 mod bound;
 mod decision;
@@ -47,6 +53,7 @@ mod shown_blocks;
 mod sweeps;
 
 pub use admission::{Admission, admit, create_admitted, create_job, grant};
+pub use approvals::{approvals_used, approve};
 pub use blocks::add_block;
 pub use decision::ATTEMPTS;
 pub use events::planned_event;

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use ledger::{ChargeState, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
 use proto::model::PrivacyBudget;
 use proto::{TenantId, pb};
-use report::{ChargeLine, DataSetReport, ShareLine};
+use report::{ApprovalLine, ChargeLine, DataSetReport, ShareLine};
 
+use super::approvals::pending_of;
 use super::odometer::{Odometer, cost_alone, cost_of_all, sweep_cost_alone};
 use super::shown_blocks::{amount, block_lines, blocks_of};
 
@@ -36,6 +37,8 @@ pub fn message_of(state: &DataSetState) -> Result<pb::DataSet, LedgerError> {
         per_block: *per_block,
         blocks: blocks_of(state)?,
         all_blocks: if *per_block { amount(cost_of_all(state)?) } else { None },
+        approval_rule: state.record.approvals.as_ref().map(|approvals| approvals.rule.into()),
+        pending_approvals: pending_of(state),
     })
 }
 
@@ -97,9 +100,9 @@ fn of_sweep(sweep: &SweepRecord, state: &DataSetState) -> Result<pb::JobCharge, 
     })
 }
 
-/// Returns the report on a data set, as `version` of the program writes it.
+/// Returns the report on a data set with the changes that two persons made, as `version` of the program writes it.
 #[must_use]
-pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
+pub fn report_of(data_set: &pb::DataSet, approvals: Vec<ApprovalLine>, version: &str) -> DataSetReport {
     let line = |charge: &pb::JobCharge| ChargeLine {
         job: charge.job.clone(),
         state: charge.state.clone(),
@@ -133,6 +136,8 @@ pub fn report_of(data_set: &pb::DataSet, version: &str) -> DataSetReport {
         blocks: block_lines(data_set),
         all_blocks: data_set.all_blocks.map(|all| amount(Some(all))),
         jobs: data_set.charges.iter().map(line).collect(),
+        free_rewinds: data_set.approval_rule.map(|rule| rule.free_rewinds),
+        approvals,
         version: version.to_owned(),
     }
 }

@@ -29,7 +29,8 @@ pub fn begun(path: &Path, epsilon: f64, per_block: bool) -> Ledger {
     let budget = PrivacyBudget::new(epsilon, DELTA).unwrap();
     let shares = Default::default();
     let blocks = Default::default();
-    let record = DataSetRecord { data_set, unit, neighbouring, budget, shares, blocks, per_block };
+    let record =
+        DataSetRecord { data_set, unit, neighbouring, budget, shares, blocks, per_block, approvals: None };
     ledger.create_data_set(&record).unwrap();
     ledger
 }

@@ -32,6 +32,8 @@ fn of(jobs: Vec<ChargeLine>) -> DataSetReport {
         blocks: Vec::new(),
         all_blocks: None,
         jobs,
+        free_rewinds: None,
+        approvals: Vec::new(),
         version: "0.1.0".into(),
     }
 }

@@ -8,7 +8,9 @@ use proto::model::{NeighbouringRelation, PrivacyBudget, PrivacyUnit};
 use proto::{DataSetId, pb};
 use serde_json::{Value, json};
 
+use self::approve::ApproveCommand;
 use self::block::BlockCommand;
+use self::grant::GrantArgs;
 use self::report::ReportArgs;
 use self::share::ShareArgs;
 use super::online;
@@ -17,7 +19,9 @@ use crate::figures::{rounded_down, rounded_up};
 use crate::output::{self, Answer, Format, Word, bad_use};
 use crate::streams;
 
+mod approve;
 mod block;
+mod grant;
 mod report;
 mod share;
 
@@ -51,6 +55,13 @@ pub enum BudgetCommand {
         /// Let the budget be of each block (budget block add), and bound nothing over all blocks together
         #[arg(long)]
         per_block: bool,
+        /// Let a second person approve whatever raises the budget or a share, and rewinds (budget approve), for good; the caller's
+        /// token must name a person
+        #[arg(long)]
+        require_approver: bool,
+        /// Rewinds of each job that need no approval
+        #[arg(long, value_name = "N", default_value_t = 0, requires = "require_approver")]
+        free_rewinds: u32,
     },
     /// Add blocks: days of a data set that grows, with a budget of their own
     #[command(subcommand)]
@@ -66,16 +77,10 @@ pub enum BudgetCommand {
     /// Set what one tenant may spend of a budget
     Share(ShareArgs),
     /// Replace a budget by one that holds all that is spent and reserved
-    Grant {
-        #[command(flatten)]
-        of: DataSetArgs,
-        /// ε that all jobs together may cost
-        #[arg(long, value_name = "EPSILON")]
-        epsilon: f64,
-        /// δ at which ε is stated [default: the budget's own]
-        #[arg(long, value_name = "DELTA")]
-        delta: Option<f64>,
-    },
+    Grant(GrantArgs),
+    /// Approve a change that another person then makes, once (token new --role approver --person)
+    #[command(subcommand)]
+    Approve(ApproveCommand),
 }
 
 impl BudgetCommand {
@@ -85,9 +90,9 @@ impl BudgetCommand {
             Self::Report(args) => args.coordinator(),
             Self::Share(args) => args.coordinator(),
             Self::Block(command) => command.coordinator(),
-            Self::Create { of, .. } | Self::Show(of) | Self::History(of) | Self::Grant { of, .. } => {
-                &of.coordinator
-            }
+            Self::Grant(args) => args.coordinator(),
+            Self::Approve(command) => command.coordinator(),
+            Self::Create { of, .. } | Self::Show(of) | Self::History(of) => &of.coordinator,
         }
     }
 
@@ -101,10 +106,20 @@ impl BudgetCommand {
         online::block_on(&coordinator, async move {
             let client = to_call.client().await?;
             match self {
-                Self::Create { of, unit, neighbouring, epsilon, delta, per_block } => {
+                Self::Create {
+                    of,
+                    unit,
+                    neighbouring,
+                    epsilon,
+                    delta,
+                    per_block,
+                    require_approver,
+                    free_rewinds,
+                } => {
                     let budget = budget(epsilon, delta)?;
                     let request = request(&of.data_set, unit, neighbouring, budget);
-                    let request = pb::CreateDataSetRequest { per_block, ..request };
+                    let approval_rule = require_approver.then_some(pb::ApprovalRule { free_rewinds });
+                    let request = pb::CreateDataSetRequest { per_block, approval_rule, ..request };
                     print(&client.budgets().create(request).await?, format)?;
                 }
                 Self::Block(command) => print(&command.run(&client).await?, format)?,
@@ -113,11 +128,8 @@ impl BudgetCommand {
                 Self::Report(args) => args.write(&client, word).await?,
                 Self::Share(args) => print(&args.set(&client).await?, format)?,
                 Self::History(of) => history(&client, &of.data_set, format).await?,
-                Self::Grant { of, epsilon, delta } => {
-                    let own = client.budgets().get(&of.data_set).await?.budget.unwrap_or_default().delta;
-                    let budget = budget(epsilon, delta.unwrap_or(own))?;
-                    print(&client.budgets().grant(&of.data_set, budget).await?, format)?;
-                }
+                Self::Grant(args) => print(&args.grant(&client).await?, format)?,
+                Self::Approve(command) => print(&command.run(&client).await?, format)?,
             }
             Ok(ExitCode::SUCCESS)
         })
@@ -143,6 +155,7 @@ pub fn request(
         neighbouring: neighbouring.to_string(),
         budget: Some(pb::PrivacyAmount { epsilon, delta }),
         per_block: false,
+        approval_rule: None,
     }
 }
 
@@ -151,6 +164,7 @@ fn amount(amount: Option<&pb::PrivacyAmount>) -> Value {
 }
 
 fn show(data_set: &pb::DataSet) -> Answer {
+    let [approval_rule, pending_approvals] = approve::json_of(data_set);
     let charges: Vec<Value> = data_set.charges.iter().map(charge).collect();
     Answer::new()
         .with("data_set", data_set.data_set.clone())
@@ -167,6 +181,8 @@ fn show(data_set: &pb::DataSet) -> Answer {
         .with("blocks", data_set.blocks.iter().map(block::json_of).collect::<Vec<_>>())
         .with("all_blocks", amount(data_set.all_blocks.as_ref()))
         .with("shares", data_set.shares.iter().map(share::json_of).collect::<Vec<_>>())
+        .with("approval_rule", approval_rule)
+        .with("pending_approvals", pending_approvals)
         .with("jobs", charges)
 }
 
@@ -190,6 +206,7 @@ fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
     }
     streams::line(summary(std::slice::from_ref(data_set)))?;
     block::print(data_set)?;
+    approve::print(data_set)?;
     if !data_set.shares.is_empty() {
         streams::line(share::table(&data_set.shares))?;
     }

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
 use node::auth::{CallerRole, TokenEntry, Tokens, digest_of};
 use node::process::secret::SecretBytes;
-use proto::{JobId, TenantId};
+use proto::{JobId, PersonId, TenantId};
 use zeroize::Zeroizing;
 
 use super::harden::harden;
@@ -46,6 +46,10 @@ pub struct NewArgs {
     /// and it rewinds no job of others [default: none]
     #[arg(long, value_name = "TENANT")]
     tenant: Option<TenantId>,
+    /// Person who holds the token, with --role approver, operator or trainer; name one person alike in all of that person's tokens,
+    /// since a change that takes two persons takes two names [default: none]
+    #[arg(long, value_name = "PERSON", required_if_eq("role", "approver"))]
+    person: Option<PersonId>,
     /// Coordinates that a trainer may fetch through the coordinator [default: all]
     #[arg(long, value_name = "A..B")]
     range: Vec<Span>,
@@ -66,6 +70,8 @@ enum TokenRole {
     Operator,
     Auditor,
     Worker,
+    /// Consents to changes of budgets that another person makes
+    Approver,
 }
 
 impl TokenCommand {
@@ -105,6 +111,14 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
             "--tenant is given; allowed: with --role operator or trainer",
         ),
         (
+            args.person.is_some() && matches!(args.role, TokenRole::Auditor | TokenRole::Worker),
+            "--person is given; allowed: with --role approver, operator or trainer",
+        ),
+        (
+            args.role == TokenRole::Approver && args.job.is_some(),
+            "--job is given; allowed: with --role trainer, operator or auditor",
+        ),
+        (
             args.life.is_some_and(|life| life.is_zero()),
             "--life is 0; allowed: a longer time, such as 12h or 30d",
         ),
@@ -124,11 +138,13 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
             TokenRole::Operator => CallerRole::Operator,
             TokenRole::Auditor => CallerRole::Auditor,
             TokenRole::Worker => CallerRole::Worker,
+            TokenRole::Approver => CallerRole::Approver,
         },
         name: args.job.as_ref().map(JobId::to_string).or_else(|| args.worker.clone()),
         expires,
         ranges: Some(ranges).filter(|ranges| !ranges.is_empty()),
         tenant: args.tenant.clone(),
+        person: args.person.clone(),
     };
     // The token first: if the second write fails, the token is worthless, and no digest lacks its token.
     write(&args.out, &token)?;

@@ -12,3 +12,4 @@ mod ranges;
 mod tls;
 mod token_files;
 mod tokens;
+mod two_persons;

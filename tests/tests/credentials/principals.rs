@@ -87,6 +87,7 @@ fn entries_of_data_sets_name_the_caller_too() {
         neighbouring: "zero-out".into(),
         budget: Some(pb::PrivacyAmount { epsilon: 4.0, delta: 1e-6 }),
         per_block: false,
+        approval_rule: None,
     };
     run.block_on(operator.budgets().create(request)).unwrap();
     let data_set = DataSetId::new("mails").unwrap();

@@ -11,7 +11,7 @@ use rustle::cluster::ClusterOptions;
 use tests::{TestCluster, expected_of_job, flags, job, plans, start_with};
 
 /// The tokens of every cluster here: name and flags of `rustle token new`.
-const TOKENS: [(&str, &[&str]); 8] = [
+const TOKENS: [(&str, &[&str]); 11] = [
     ("operator", &["--role", "operator"]),
     ("own", &["--role", "trainer", "--job", "own"]),
     ("part", &["--role", "trainer", "--job", "own", "--range", "0..512"]),
@@ -20,6 +20,9 @@ const TOKENS: [(&str, &[&str]); 8] = [
     ("auditor", &["--role", "auditor", "--job", "own"]),
     ("brief", &["--role", "operator", "--life", "1ms"]),
     ("worker", &["--role", "worker", "--worker", "worker-0"]),
+    ("ann", &["--role", "operator", "--person", "ann"]),
+    ("ann-approves", &["--role", "approver", "--person", "ann"]),
+    ("ben-approves", &["--role", "approver", "--person", "ben"]),
 ];
 
 pub struct TokenCluster {

@@ -39,6 +39,7 @@ impl Load {
             neighbouring: "zero-out".into(),
             budget: Some(proto::pb::PrivacyAmount { epsilon: 4.0, delta: 1e-6 }),
             per_block: false,
+            approval_rule: None,
         };
         cluster.runtime.block_on(cluster.client.budgets().create(data_set)).unwrap();
         Self { cluster, job, next_row: 0 }

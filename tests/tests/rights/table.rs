@@ -8,42 +8,43 @@ use tests::raw_call::about;
 /// `yes`: allowed. `own`: allowed if the caller's credentials name the job or worker of the request, or all of them.
 /// `-`: refused. The columns are those of [`CallerRole::ALL`].
 const TABLE: &str = "
-                                                                coordinator worker trainer operator auditor scraper
-/rustle.v1.Jobs/CreateJob                                       -           -      -       own      -       -
-/rustle.v1.Jobs/GetJob                                          -           -      own     own      own     -
-/rustle.v1.Jobs/ListJobs                                        -           -      yes     yes      yes     -
-/rustle.v1.Jobs/GetStatus                                       -           -      yes     yes      yes     -
-/rustle.v1.Jobs/FinishJob                                       -           -      own     own      -       -
-/rustle.v1.Jobs/DestroyJob                                      -           -      -       own      -       -
-/rustle.v1.Jobs/ReshardJob                                      -           -      -       own      -       -
-/rustle.v1.Jobs/SetPlacementHints                               -           -      own     own      -       -
-/rustle.v1.Jobs/CheckpointJob                                   -           -      own     own      -       -
-/rustle.v1.Jobs/GetReport                                       -           -      own     own      own     -
-/rustle.v1.Jobs/OpenBranch                                      -           -      own     own      -       -
-/rustle.v1.Jobs/ListEntries                                     -           -      own     own      own     -
-/rustle.v1.Jobs/GetHead                                         -           -      own     own      own     -
-/rustle.v1.Jobs/GetCursor                                       -           -      own     own      -       -
-/rustle.v1.Jobs/CheckCursor                                     -           -      own     own      -       -
-/rustle.v1.Jobs/ResumeJob                                       -           -      own     own      -       -
-/rustle.v1.Budgets/CreateDataSet                                 -           -      -       yes      -        -
-/rustle.v1.Budgets/GetDataSet                                    -           -      -       yes      yes      -
-/rustle.v1.Budgets/ListDataSets                                  -           -      -       yes      yes      -
-/rustle.v1.Budgets/GrantBudget                                   -           -      -       yes      -        -
-/rustle.v1.Budgets/SetShare                                      -           -      -       yes      -        -
-/rustle.v1.Budgets/AddBlock                                      -           -      -       yes      -        -
-/rustle.v1.Budgets/ListDataSetEntries                            -           -      -       yes      yes      -
-/rustle.v1.Noise/GetRouting                                     -           -      own     own      -       -
-/rustle.v1.Noise/Bind                                           -           -      own     -        -       -
-/rustle.v1.Noise/Fetch                                          -           -      own     -        -       -
-/rustle.v1.Workers/Register                                     -           own    -       -        -       -
-/rustle.v1.Workers/Heartbeat                                    -           own    -       -        -       -
-/rustle.v1.Workers/Deregister                                   -           own    -       -        -       -
-/rustle.v1.Workers/GetJobPlan                                   -           yes    -       -        -       -
-/rustle.v1.Workers/DrainWorker                                  -           -      -       yes      -       -
-/rustle.v1.Shards/FetchSlice                                    own         -      own     own      -       -
-/rustle.v1.Shards/Snapshot                                      yes         -      -       -        -       -
-/grpc.health.v1.Health/Check                                    yes         yes    yes     yes      yes     yes
-/grpc.reflection.v1.ServerReflection/ServerReflectionInfo       yes         yes    yes     yes      yes     yes
+                                                                coordinator worker trainer operator auditor scraper approver
+/rustle.v1.Jobs/CreateJob                                       -           -      -       own      -       -       -
+/rustle.v1.Jobs/GetJob                                          -           -      own     own      own     -       -
+/rustle.v1.Jobs/ListJobs                                        -           -      yes     yes      yes     -       -
+/rustle.v1.Jobs/GetStatus                                       -           -      yes     yes      yes     -       -
+/rustle.v1.Jobs/FinishJob                                       -           -      own     own      -       -       -
+/rustle.v1.Jobs/DestroyJob                                      -           -      -       own      -       -       -
+/rustle.v1.Jobs/ReshardJob                                      -           -      -       own      -       -       -
+/rustle.v1.Jobs/SetPlacementHints                               -           -      own     own      -       -       -
+/rustle.v1.Jobs/CheckpointJob                                   -           -      own     own      -       -       -
+/rustle.v1.Jobs/GetReport                                       -           -      own     own      own     -       -
+/rustle.v1.Jobs/OpenBranch                                      -           -      own     own      -       -       -
+/rustle.v1.Jobs/ListEntries                                     -           -      own     own      own     -       -
+/rustle.v1.Jobs/GetHead                                         -           -      own     own      own     -       -
+/rustle.v1.Jobs/GetCursor                                       -           -      own     own      -       -       -
+/rustle.v1.Jobs/CheckCursor                                     -           -      own     own      -       -       -
+/rustle.v1.Jobs/ResumeJob                                       -           -      own     own      -       -       -
+/rustle.v1.Budgets/CreateDataSet                                 -           -      -       yes      -        -     -
+/rustle.v1.Budgets/GetDataSet                                    -           -      -       yes      yes      -     yes
+/rustle.v1.Budgets/ListDataSets                                  -           -      -       yes      yes      -     yes
+/rustle.v1.Budgets/GrantBudget                                   -           -      -       yes      -        -     -
+/rustle.v1.Budgets/SetShare                                      -           -      -       yes      -        -     -
+/rustle.v1.Budgets/AddBlock                                      -           -      -       yes      -        -     -
+/rustle.v1.Budgets/ApproveChange                                 -           -      -       -        -        -     yes
+/rustle.v1.Budgets/ListDataSetEntries                            -           -      -       yes      yes      -     yes
+/rustle.v1.Noise/GetRouting                                     -           -      own     own      -       -       -
+/rustle.v1.Noise/Bind                                           -           -      own     -        -       -       -
+/rustle.v1.Noise/Fetch                                          -           -      own     -        -       -       -
+/rustle.v1.Workers/Register                                     -           own    -       -        -       -       -
+/rustle.v1.Workers/Heartbeat                                    -           own    -       -        -       -       -
+/rustle.v1.Workers/Deregister                                   -           own    -       -        -       -       -
+/rustle.v1.Workers/GetJobPlan                                   -           yes    -       -        -       -       -
+/rustle.v1.Workers/DrainWorker                                  -           -      -       yes      -       -       -
+/rustle.v1.Shards/FetchSlice                                    own         -      own     own      -       -       -
+/rustle.v1.Shards/Snapshot                                      yes         -      -       -        -       -       -
+/grpc.health.v1.Health/Check                                    yes         yes    yes     yes      yes     yes     yes
+/grpc.reflection.v1.ServerReflection/ServerReflectionInfo       yes         yes    yes     yes      yes     yes     yes
 ";
 
 /// One RPC of the table.

@@ -11,7 +11,7 @@ use node::{
     net::dial::DialOptions,
     tls::ExpectedServer,
 };
-use proto::ServiceError;
+use proto::{PersonId, ServiceError};
 use tests::{TestCluster, flags, raw_call::call, start_with};
 
 use crate::{
@@ -20,8 +20,13 @@ use crate::{
 };
 
 /// The roles of tokens. The other roles belong to processes and appear only in certificates.
-const ROLES: [CallerRole; 4] =
-    [CallerRole::Trainer, CallerRole::Operator, CallerRole::Auditor, CallerRole::Worker];
+const ROLES: [CallerRole; 5] = [
+    CallerRole::Trainer,
+    CallerRole::Operator,
+    CallerRole::Auditor,
+    CallerRole::Worker,
+    CallerRole::Approver,
+];
 
 /// One call. Each has a token of its own, so that each refusal is the first of its caller and has its line in the log.
 struct TokenCall {
@@ -57,6 +62,7 @@ fn calls() -> Vec<TokenCall> {
                     expires: Some(if is_expired { now - 1 } else { now + 3600 }),
                     ranges: None,
                     tenant: None,
+                    person: (role == CallerRole::Approver).then(|| PersonId::new("ben").unwrap()),
                 };
                 calls.push(TokenCall { row, token, entry, is_expired });
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use client::Client;
 use proto::DataSetId;
-use release::budget::report_of;
+use release::budget::{approvals_used, report_of};
 
 use crate::access::CoordinatorArg;
 use crate::commands::report::{Page, page};
@@ -34,7 +34,16 @@ impl ReportArgs {
         let page = page(word, self.out.as_deref())?;
         let out = OutFile::open(self.out.as_deref().unwrap_or(Path::new("-")), Access::Everyone)?;
         let data_set = client.budgets().get(&self.data_set).await?;
-        let report = report_of(&data_set, env!("CARGO_PKG_VERSION"));
+        let approvals = match data_set.approval_rule {
+            Some(_) => {
+                let mut entries = client.budgets().entries(&self.data_set).await?;
+                // The report ends where its head says.
+                entries.truncate(usize::try_from(data_set.entries)?);
+                approvals_used(entries.iter().map(|entry| entry.event.as_str()))?
+            }
+            None => Vec::new(),
+        };
+        let report = report_of(&data_set, approvals, env!("CARGO_PKG_VERSION"));
         let text = match page {
             Page::Markdown => report.markdown(),
             Page::Html => report.html(),

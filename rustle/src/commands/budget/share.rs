@@ -1,7 +1,8 @@
 //! `rustle budget share`: what one tenant may spend of a data set's budget.
 
 use clap::Args;
-use client::Client;
+use client::{Budgets, Client};
+use proto::model::PrivacyBudget;
 use proto::{DataSetId, TenantId, pb};
 use serde_json::{Value, json};
 
@@ -39,15 +40,30 @@ impl ShareArgs {
     /// Sets the share, and returns the data set.
     pub async fn set(&self, client: &Client) -> anyhow::Result<pb::DataSet> {
         let budgets = client.budgets();
-        let share = match (self.epsilon, self.delta) {
+        let share = self.share(&budgets).await?;
+        Ok(budgets.set_share(&self.data_set, &self.tenant, share).await?)
+    }
+
+    /// Returns the request that sets the share.
+    pub async fn request(&self, budgets: &Budgets) -> anyhow::Result<pb::SetShareRequest> {
+        let share = self.share(budgets).await?;
+        Ok(pb::SetShareRequest {
+            data_set: self.data_set.to_string(),
+            tenant: self.tenant.to_string(),
+            share: share.map(|PrivacyBudget { epsilon, delta }| pb::PrivacyAmount { epsilon, delta }),
+        })
+    }
+
+    /// Returns the share, at the budget's δ where none is given; `None` where it is taken away.
+    async fn share(&self, budgets: &Budgets) -> anyhow::Result<Option<PrivacyBudget>> {
+        Ok(match (self.epsilon, self.delta) {
             (None, _) => None,
             (Some(epsilon), Some(delta)) => Some(budget(epsilon, delta)?),
             (Some(epsilon), None) => {
                 let own = budgets.get(&self.data_set).await?.budget.unwrap_or_default().delta;
                 Some(budget(epsilon, own)?)
             }
-        };
-        Ok(budgets.set_share(&self.data_set, &self.tenant, share).await?)
+        })
     }
 }
 

@@ -36,7 +36,8 @@ impl ListArgs {
         match format {
             Format::Json => streams::line(json!({ "tokens": shown })),
             Format::Table => {
-                let mut table = output::table(&["sha256", "role", "of", "ends", "ranges", "tenant"]);
+                let mut table =
+                    output::table(&["sha256", "role", "of", "ends", "ranges", "tenant", "person"]);
                 for token in &shown {
                     let text =
                         |name: &str, otherwise: &str| token[name].as_str().unwrap_or(otherwise).to_owned();
@@ -59,6 +60,7 @@ impl ListArgs {
                         ends,
                         ranges,
                         text("tenant", "-"),
+                        text("person", "-"),
                     ]);
                 }
                 streams::line(table)
@@ -77,6 +79,7 @@ fn shown(entry: &TokenEntry, now: SystemTime) -> Value {
         "expired": ends.is_some_and(|ends| now >= ends),
         "ranges": entry.ranges,
         "tenant": entry.tenant,
+        "person": entry.person,
     })
 }
 
@@ -95,6 +98,7 @@ mod tests {
             expires,
             ranges: None,
             tenant: None,
+            person: None,
         };
         let now = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
         assert_eq!(shown(&entry(Some(1_790_000_000)), now)["expired"], true);
