@@ -36,9 +36,11 @@
 mod admission;
 mod blocks;
 mod bound;
+mod counted;
 mod decision;
 mod events;
 mod odometer;
+mod readings;
 mod rewinds;
 mod rounding;
 mod shares;
