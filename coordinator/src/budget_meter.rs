@@ -11,6 +11,7 @@ use proto::DataSetId;
 use release::budget::Odometer;
 use serde_json::{Value, json};
 
+use crate::block_readings::BlocksReading;
 use crate::metric_definitions as metric;
 
 /// The readings of all data sets.
@@ -28,6 +29,8 @@ pub struct BudgetReading {
     pub epsilon: f64,
     pub delta: f64,
     pub odometer: Odometer,
+    /// Of a data set with blocks alone.
+    pub blocks: Option<BlocksReading>,
 }
 
 impl BudgetMeter {
@@ -45,7 +48,7 @@ impl BudgetMeter {
     pub fn to_json(&self) -> Value {
         let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         let budget = |(data_set, reading): (&DataSetId, &BudgetReading)| {
-            let BudgetReading { epsilon, delta, odometer, .. } = reading;
+            let BudgetReading { epsilon, delta, odometer, blocks, .. } = reading;
             json!({
                 "data_set": data_set,
                 "delta": delta,
@@ -53,6 +56,7 @@ impl BudgetMeter {
                 "epsilon_spent": odometer.spent,
                 "epsilon_reserved": odometer.reserved,
                 "epsilon_left": odometer.left,
+                "blocks": blocks.as_ref().map(BlocksReading::to_json),
             })
         };
         readings.iter().map(budget).collect()
@@ -69,7 +73,7 @@ impl BudgetMeter {
             let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
             for (data_set, reading) in &readings {
                 let delta = reading.delta;
-                let value = read(reading);
+                let Some(value) = read(reading) else { continue };
                 let _ = writeln!(text, "{name}{{data_set=\"{data_set}\",delta=\"{delta:e}\"}} {value}");
             }
         }
@@ -77,11 +81,14 @@ impl BudgetMeter {
     }
 }
 
-type ReadValue = fn(&BudgetReading) -> f64;
+type ReadValue = fn(&BudgetReading) -> Option<f64>;
 
-const SERIES: [(&str, ReadValue); 4] = [
-    (metric::DATA_SET_EPSILON_BUDGET, |reading| reading.epsilon),
-    (metric::DATA_SET_EPSILON_SPENT, |reading| reading.odometer.spent),
-    (metric::DATA_SET_EPSILON_RESERVED, |reading| reading.odometer.reserved),
-    (metric::DATA_SET_EPSILON_LEFT, |reading| reading.odometer.left),
+const SERIES: [(&str, ReadValue); 7] = [
+    (metric::DATA_SET_EPSILON_BUDGET, |reading| Some(reading.epsilon)),
+    (metric::DATA_SET_EPSILON_SPENT, |reading| Some(reading.odometer.spent)),
+    (metric::DATA_SET_EPSILON_RESERVED, |reading| Some(reading.odometer.reserved)),
+    (metric::DATA_SET_EPSILON_LEFT, |reading| Some(reading.odometer.left)),
+    (metric::DATA_SET_BLOCKS, |reading| Some(reading.blocks.as_ref()?.count as f64)),
+    (metric::DATA_SET_BLOCKS_USED_UP, |reading| Some(reading.blocks.as_ref()?.used_up as f64)),
+    (metric::DATA_SET_FULLEST_BLOCK, |reading| Some(reading.blocks.as_ref()?.used)),
 ];

@@ -1,11 +1,12 @@
 //! The reading of odometers, for the budget meter.
 
-use ledger::DataSetState;
+use ledger::{DataSetState, LedgerError};
 use proto::model::PrivacyBudget;
 use proto::{Result, ServiceError};
 use release::budget::Odometer;
 use tracing::warn;
 
+use crate::block_readings::BlocksReading;
 use crate::budget_meter::BudgetReading;
 use crate::coordinator::Coordinator;
 
@@ -36,10 +37,12 @@ impl Coordinator {
             return Ok(());
         }
         let state_budget = state.record.budget;
-        let odometer = node::process::blocking::run(move || Odometer::of(&state)).await;
-        let odometer = odometer.map_err(ServiceError::internal)??;
+        let read = move || Ok::<_, LedgerError>((Odometer::of(&state)?, BlocksReading::of(&state)?));
+        let read = node::process::blocking::run(read).await;
+        let (odometer, blocks) = read.map_err(ServiceError::internal)??;
         let PrivacyBudget { epsilon, delta } = state_budget;
-        self.budget_meter().record(data_set, BudgetReading { head, spending_jobs, epsilon, delta, odometer });
+        let reading = BudgetReading { head, spending_jobs, epsilon, delta, odometer, blocks };
+        self.budget_meter().record(data_set, reading);
         Ok(())
     }
 }

@@ -27,6 +27,7 @@ mod anchor_place;
 mod answer_limits;
 mod audit_log;
 mod background;
+mod block_readings;
 mod blocking;
 mod budget_meter;
 mod budget_metering;

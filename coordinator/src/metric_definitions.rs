@@ -49,6 +49,10 @@ pub const DATA_SET_EPSILON_BUDGET: &str = "rustle_data_set_privacy_budget_epsilo
 pub const DATA_SET_EPSILON_SPENT: &str = "rustle_data_set_privacy_spent_epsilon";
 pub const DATA_SET_EPSILON_RESERVED: &str = "rustle_data_set_privacy_reserved_epsilon";
 pub const DATA_SET_EPSILON_LEFT: &str = "rustle_data_set_privacy_left_epsilon";
+// Of data sets with blocks alone, of which there may be many.
+pub const DATA_SET_BLOCKS: &str = "rustle_data_set_blocks";
+pub const DATA_SET_BLOCKS_USED_UP: &str = "rustle_data_set_blocks_used_up";
+pub const DATA_SET_FULLEST_BLOCK: &str = "rustle_data_set_fullest_block_used_ratio";
 
 const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'static str) -> MetricDefinition {
     MetricDefinition { name, kind, unit, description }
@@ -184,6 +188,19 @@ pub const DATA_SET_DEFINITIONS: &[MetricDefinition] = &[
         "Growth of that ε by the charges of jobs that have bound no row, by `data_set`",
     ),
     metric(DATA_SET_EPSILON_LEFT, Kind::Gauge, Unit::Count, "ε that the budget still holds, by `data_set`"),
+    metric(DATA_SET_BLOCKS, Kind::Gauge, Unit::Count, "Blocks, by `data_set`, where it has some"),
+    metric(
+        DATA_SET_BLOCKS_USED_UP,
+        Kind::Gauge,
+        Unit::Count,
+        "Blocks of whose own budget less than 0.1 % is left, by `data_set`",
+    ),
+    metric(
+        DATA_SET_FULLEST_BLOCK,
+        Kind::Gauge,
+        Unit::Count,
+        "Largest part of a block's own budget that is spent or reserved, 0 to 1, by `data_set`",
+    ),
 ];
 
 /// The kinds of refused bindings that are exposed from the start, so that a first one is an increase.

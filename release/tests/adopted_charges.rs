@@ -34,7 +34,7 @@ fn bind(ledger: &Ledger, branch: u64, rows: std::ops::Range<u64>) {
 
 /// A ledger with two jobs that its budget just holds: one of three rows, and one of none.
 fn begun(path: &Path) -> Ledger {
-    let ledger = data_set::begun(path, of(2) + 0.01, false);
+    let ledger = data_set::begun(path, &account(), of(2) + 0.01, false);
     let plan = Plan::from_toml_str(PLAN).unwrap();
     let event = planned_event(&plan, &account()).unwrap();
     for name in ["half", "none"] {

@@ -4,10 +4,10 @@
 mod data_set;
 
 use accounting::gaussian;
-use data_set::{DELTA, account};
+use data_set::DELTA;
 use ledger::{JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::model::{AddBlock, BudgetedAccount, OpenBranch, PrivacyBudget, SetShare};
+use proto::model::{AddBlock, BudgetedAccount, OpenBranch, PrivacyBudget, PrivacyUnit, SetShare};
 use proto::{BlockId, BudgetShortfall, Commitment, Day, JobId, Nonce, RowRange, SweepId, TenantId, pb};
 use release::budget::{
     Sweep, add_block, create_job, create_sweep, grant, message_of, open_branch, planned_event, set_share,
@@ -32,6 +32,11 @@ fn of_jobs(k: u64) -> f64 {
     gaussian::epsilon(DELTA, (k as f64).sqrt() / SIGMA).unwrap()
 }
 
+/// Of examples, each of which lies in one block.
+fn account() -> BudgetedAccount {
+    BudgetedAccount { unit: PrivacyUnit::Example, ..data_set::account() }
+}
+
 fn at(epsilon: f64) -> PrivacyBudget {
     PrivacyBudget::new(epsilon, DELTA).unwrap()
 }
@@ -50,7 +55,7 @@ impl Fixture {
     fn new(most: u64, per_block: bool, blocks: &[(&str, u64)]) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        let ledger = data_set::begun(&path, of_jobs(most) + 0.01, per_block);
+        let ledger = data_set::begun(&path, &account(), of_jobs(most) + 0.01, per_block);
         let fixture = Self { folder, ledger };
         for (month, (block, jobs)) in (1..).zip(blocks) {
             fixture.add(block, month, of_jobs(*jobs) + 0.005).unwrap();
@@ -59,13 +64,21 @@ impl Fixture {
     }
 
     fn add(&self, block: &str, month: u32, epsilon: f64) -> Result<(), LedgerError> {
+        self.add_with(block, month, Some(at(epsilon)))
+    }
+
+    fn add_by_default(&self, block: &str, month: u32) -> Result<(), LedgerError> {
+        self.add_with(block, month, None)
+    }
+
+    fn add_with(&self, block: &str, month: u32, budget: Option<PrivacyBudget>) -> Result<(), LedgerError> {
         let day = |month: u32| Day::new(format!("2026-{month:02}-01")).unwrap();
         let request = AddBlock {
             data_set: account().data_set,
             block: BlockId::new(block).unwrap(),
             from: day(month),
             until: day(month + 1),
-            budget: Some(at(epsilon)),
+            budget,
         };
         add_block(&self.ledger, &request)
     }
@@ -207,6 +220,12 @@ fn a_budget_of_each_block_bounds_nothing_over_all_and_says_so() {
     refused(grant(&fixture.ledger, &data_set, at(of_jobs(2) + 0.009)), "the budget of block jan");
     grant(&fixture.ledger, &data_set, at(of_jobs(2) + 0.02)).unwrap();
     fixture.add("apr", 4, of_jobs(2) + 0.02).unwrap();
+    // What is not stated is the data set's budget of the day that a block is added, and its own afterwards.
+    fixture.add_by_default("may", 5).unwrap();
+    grant(&fixture.ledger, &data_set, at(of_jobs(2) + 0.03)).unwrap();
+    fixture.add_by_default("may", 5).unwrap();
+    let may = fixture.shown().blocks.into_iter().find(|block| block.block == "may").unwrap();
+    assert_eq!(may.budget.unwrap().epsilon, of_jobs(2) + 0.02);
 }
 
 #[test]

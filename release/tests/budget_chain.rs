@@ -62,7 +62,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        let ledger = data_set::begun(&path, 3.0, false);
+        let ledger = data_set::begun(&path, &account(), 3.0, false);
         Self { folder, ledger: Some(ledger), dice: Dice(seed), jobs: 0, has_shares: seed % 3 == 2 }
     }
 

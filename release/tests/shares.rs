@@ -50,7 +50,8 @@ impl Fixture {
     /// A data set whose budget holds `whole` jobs, and these tenants' shares as many as they say.
     fn new(whole: u64, shares: &[(&str, u64)]) -> Self {
         let folder = TempDir::new().unwrap();
-        let ledger = data_set::begun(&folder.path().join("ledger.redb"), of_jobs(whole) + 0.01, false);
+        let ledger =
+            data_set::begun(&folder.path().join("ledger.redb"), &account(), of_jobs(whole) + 0.01, false);
         let fixture = Self { folder, ledger };
         for (tenant, jobs) in shares {
             fixture.share(tenant, Some(of_jobs(*jobs) + 0.005)).unwrap();

@@ -57,7 +57,7 @@ impl Fixture {
     fn new(epsilon: f64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        let ledger = data_set::begun(&path, epsilon, false);
+        let ledger = data_set::begun(&path, &account(), epsilon, false);
         Self { folder, ledger }
     }
 

@@ -41,9 +41,20 @@ pub fn blocks(lines: &[BlockLine], unit: &str) -> Vec<Block> {
     let head = vec!["block", "from", "until before", "budget ε", "spent", "reserved", "left", "δ"];
     let text = format!(
         "The figures of a block hold for the part of the data of one {unit} that lies in that block. For one {unit} whose data lies \
-         in several blocks none of these figures holds, nor does the largest: every job that reads any of them counts, once."
+         in several blocks none of these figures holds, nor does the largest: every job that reads any of them counts, once.{}",
+        shared(unit)
     );
     vec![Block::Table { head, rows: lines.iter().map(row).collect() }, Block::Point { label: "Blocks", text }]
+}
+
+/// Returns what a job of several blocks counts for, where a unit may have data in several.
+fn shared(unit: &str) -> String {
+    if unit == "example" {
+        return String::new();
+    }
+    format!(
+        " A job of several blocks, or of none that it names, counts in each as if all data of one {unit} were replaced: without what lies in          the block, the rest may contribute anything within the clip norm."
+    )
 }
 
 /// Returns what is assumed of blocks.

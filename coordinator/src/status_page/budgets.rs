@@ -23,9 +23,21 @@ pub fn section(data_sets: &[Value]) -> String {
         let left = value("epsilon_left")
             .map_or("–".to_owned(), |left| format!("{:.2}", (left * 100.0).floor() / 100.0));
         let delta = data_set["delta"].as_f64().map_or("–".to_owned(), |delta| format!("{delta:e}"));
-        vec![cell(&data_set["data_set"]), format!("{}{}", words(&shown), bar(&value)), left, delta]
+        let name = format!("{}{}", cell(&data_set["data_set"]), blocks(&data_set["blocks"]));
+        vec![name, format!("{}{}", words(&shown), bar(&value)), left, delta]
     });
     format!("<section><h2>Budgets of data sets</h2>\n{}</section>\n", table(&head, lines))
+}
+
+/// Says how full the fullest block is, in percent, rounded up; nothing of a data set without blocks.
+fn blocks(blocks: &Value) -> String {
+    let Some(used) = blocks["used"].as_f64() else { return String::new() };
+    let percent = (used * 100.0).ceil();
+    let [count, used_up, fullest] = ["count", "used_up", "fullest"].map(|name| cell(&blocks[name]));
+    let tone = if used >= NEAR_ITS_END { "warn" } else { "quiet" };
+    format!(
+        " <span class=\"{tone}\">{count} blocks, {used_up} used up; the fullest, {fullest}, at {percent} %</span>"
+    )
 }
 
 fn words(shown: &impl Fn(&str) -> String) -> String {

@@ -35,7 +35,7 @@ fn status(jobs: Vec<Value>) -> Value {
         ],
         "data_sets": [{
             "data_set": "clinic", "delta": 1e-6, "epsilon_budget": 4.0, "epsilon_spent": 3.7, "epsilon_reserved": 0.2,
-            "epsilon_left": 0.119,
+            "epsilon_left": 0.119, "blocks": { "count": 12, "used_up": 1, "fullest": "nov", "used": 0.9991 },
         }],
         "workers": [{
             "worker": "worker-1", "endpoint": "http://127.0.0.1:40101", "shards": 1, "last_heard_ms": 431, "draining": false,
@@ -74,6 +74,7 @@ fn one_look_tells_what_is_wrong_where_jobs_stand_and_what_they_cost() {
         "3.70 spent, 0.200 reserved, of 4.00",
         "gauge warn",
         ">0.11<",
+        "clinic <span class=\"warn\">12 blocks, 1 used up; the fullest, nov, at 100 %</span>",
         // Workers.
         "makes no rows",
         "gone</span> <span class=\"quiet\">no heartbeat</span>",

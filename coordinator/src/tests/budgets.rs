@@ -207,7 +207,8 @@ async fn a_new_job_is_charged_when_workers_have_reported() {
 async fn a_job_is_charged_in_each_block_that_it_names_or_refused() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
-    with_data_set(&coordinator, of_jobs(3.0)).await;
+    with_data_set(&coordinator, of_jobs(6.0)).await;
+    // A user has data in both months: a job that reads both costs each of them what four jobs cost.
     let of = |name: &str, blocks: &[&str]| {
         let request = charged(name);
         let blocks = blocks.iter().map(|block| BlockId::new(*block).unwrap()).collect();
@@ -218,7 +219,7 @@ async fn a_job_is_charged_in_each_block_that_it_names_or_refused() {
     };
     let nothing = coordinator.create_job(of("job", &["nov"])).await.unwrap_err();
     assert_eq!(nothing.kind(), "invalid_argument", "{nothing}");
-    for (block, month, jobs) in [("nov", 11, 1.0), ("oct", 10, 2.0)] {
+    for (block, month, jobs) in [("nov", 11, 4.0), ("oct", 10, 5.0)] {
         let day = |month: u32| Day::new(format!("2026-{month:02}-01")).unwrap();
         let request = AddBlock {
             data_set: mails(),
@@ -241,6 +242,19 @@ async fn a_job_is_charged_in_each_block_that_it_names_or_refused() {
     coordinator.bind_now(bind(0..1, "x")).await.unwrap();
     let shown = coordinator.data_set(mails()).await.unwrap();
     let spent: Vec<f64> = shown.blocks.iter().map(|block| epsilon(block.spent)).collect();
-    assert!(spent.len() == 2 && spent.iter().all(|spent| (spent - of_jobs(1.0)).abs() < 1e-6), "{shown:?}");
-    assert!((epsilon(shown.blocks[1].reserved) - (of_jobs(2.0) - of_jobs(1.0))).abs() < 1e-6, "{shown:?}");
+    assert!(spent.len() == 2 && spent.iter().all(|spent| (spent - of_jobs(4.0)).abs() < 1e-6), "{shown:?}");
+    assert!((epsilon(shown.blocks[1].reserved) - (of_jobs(5.0) - of_jobs(4.0))).abs() < 1e-6, "{shown:?}");
+    // Three series say how full they are, whatever their number; the status names the fullest.
+    coordinator.meter_budgets().await;
+    let series = coordinator.budget_meter().series();
+    let of = |name: &str| {
+        let line = series
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{name}{{data_set=\"mails\",delta=\"1e-6\"}} ")));
+        line.unwrap_or_else(|| panic!("no {name}: {series}")).parse::<f64>().unwrap()
+    };
+    assert_eq!((of("rustle_data_set_blocks"), of("rustle_data_set_blocks_used_up")), (2.0, 2.0), "{series}");
+    let used = of("rustle_data_set_fullest_block_used_ratio");
+    assert!((used - of_jobs(5.0) / (of_jobs(5.0) + 0.001)).abs() < 1e-6, "{series}");
+    assert_eq!(coordinator.budget_meter().to_json()[0]["blocks"]["fullest"], "oct");
 }

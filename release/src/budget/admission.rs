@@ -9,6 +9,7 @@ use proto::model::{BudgetedAccount, PrivacyBudget};
 use proto::{BlockId, BudgetShortfall, DataSetId, JobId};
 
 use super::bound::{Bound, ChargeKind};
+use super::counted::{Counted, together};
 use super::decision::decide;
 use super::events::{self, invalid};
 use super::odometer::is_spent;
@@ -97,9 +98,11 @@ pub fn admitted(
 ) -> Result<Head, LedgerError> {
     let bounds = Bound::of_charge(&state.record, kind, blocks)?;
     let all = |_: &ChargedJob| true;
-    bounds
-        .iter()
-        .try_for_each(|bound| check_fits(state, bound, all, event, || least_noise(state, &bounds, event)))?;
+    let fits = || least_noise(state, &bounds, event, blocks);
+    for bound in &bounds {
+        let asked = bound.counted(event.clone(), blocks, &state.record);
+        check_fits(state, bound, all, &asked, fits)?;
+    }
     Ok(state.head)
 }
 
@@ -109,7 +112,7 @@ pub fn check_fits(
     state: &DataSetState,
     bound: &Bound,
     others: impl Fn(&ChargedJob) -> bool,
-    asked: &Event,
+    asked: &Counted,
     fits: impl FnOnce() -> Option<f64>,
 ) -> Result<(), LedgerError> {
     let PrivacyBudget { epsilon: budget, delta } = bound.budget;
@@ -139,22 +142,31 @@ pub fn check_fits(
 
 /// Returns the least noise multiplier with which all bounds would hold the event beside their charges; `None` where no noise
 /// up to 10⁹ is enough.
-fn least_noise(state: &DataSetState, bounds: &[Bound], event: &Event) -> Option<f64> {
-    let least = bounds.iter().map(|bound| least_noise_within(state, bound, event));
+fn least_noise(
+    state: &DataSetState,
+    bounds: &[Bound],
+    event: &Event,
+    blocks: &BTreeSet<BlockId>,
+) -> Option<f64> {
+    let least = bounds.iter().map(|bound| {
+        let asked = bound.counted(event.clone(), blocks, &state.record);
+        least_noise_within(state, bound, &asked)
+    });
     least.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
 }
 
-fn least_noise_within(state: &DataSetState, bound: &Bound, event: &Event) -> Option<f64> {
+fn least_noise_within(state: &DataSetState, bound: &Bound, asked: &Counted) -> Option<f64> {
     let PrivacyBudget { epsilon, delta } = bound.budget;
     let others = bound.charged(state, |_| true).ok()?;
-    let neighbouring = events::of_relation(state.record.neighbouring);
+    let with = |noise: f64| {
+        let asked = Counted { event: events::with_noise(&asked.event, noise), ..*asked };
+        together([others.clone(), vec![asked]].concat(), &state.record)
+    };
+    // The relation does not depend on the noise.
+    let (_, neighbouring) = with(1.0).ok()?;
     // Noise runs as f32, which may be that much less than the plan says.
     let target = Target { epsilon: epsilon * (1.0 - 1e-6), delta, neighbouring };
-    let with = |noise: f64| {
-        let asked = events::with_noise(event, noise);
-        Ok(Event::Composed { events: [others.clone(), vec![asked]].concat() })
-    };
-    noise_multiplier(target, with).ok()
+    noise_multiplier(target, |noise| with(noise).map(|(event, _)| event)).ok()
 }
 
 /// Replaces a data set's budget by one that holds all charges and every share.

@@ -14,7 +14,7 @@ use super::events::invalid;
 use super::rounding::{ROUNDING, rounded_up};
 
 /// Records a block. Its budget, by default the data set's, is at most that, and holds what counts in every block: jobs from
-/// before the first block, which name none, and sweeps.
+/// before the first block, which name none, and sweeps. A block that is there already has its own by default.
 ///
 /// # Errors
 /// [`LedgerError::Invalid`] for a budget above the data set's or below what is charged already, and where another block has one of
@@ -23,7 +23,8 @@ pub fn add_block(ledger: &Ledger, request: &AddBlock) -> Result<(), LedgerError>
     let AddBlock { data_set, block: name, from, until, budget } = request;
     decide(|| {
         let state = ledger.data_set(data_set)?;
-        let budget = budget.unwrap_or(state.record.budget);
+        let own = state.record.blocks.get(name).map(|block| block.budget);
+        let budget = budget.or(own).unwrap_or(state.record.budget);
         let block = BlockRecord { from: from.clone(), until: until.clone(), budget };
         if !state.record.blocks.contains_key(name) {
             state.record.check_new_block(name, &block)?;

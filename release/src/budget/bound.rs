@@ -7,6 +7,7 @@ use ledger::{BlockRecord, Charge, ChargedJob, DataSetRecord, DataSetState, Ledge
 use proto::model::PrivacyBudget;
 use proto::{BlockId, DataSetId, TenantId};
 
+use super::counted::{Counted, may_share, together};
 use super::events::{self, invalid};
 
 /// What is to be charged, as its refusal says it.
@@ -141,19 +142,29 @@ impl Bound {
         has_whole.then(|| Self::whole(record)).into_iter().chain(each).collect()
     }
 
-    /// Returns the events of the charges under this bound that `counts` selects, in order of their jobs, then those of sweeps;
-    /// none of what was given back, and none of a sweep's runs.
+    /// Returns the charges under this bound that `counts` selects, in order of their jobs, then those of sweeps; none of what
+    /// was given back, and none of a sweep's runs.
     pub fn charged(
         &self,
         state: &DataSetState,
         counts: impl Fn(&ChargedJob) -> bool,
-    ) -> Result<Vec<Event>, LedgerError> {
+    ) -> Result<Vec<Counted>, LedgerError> {
+        let record = &state.record;
         let jobs = state.charges.iter().filter(|charged| events::costs(charged) && self.covers(charged));
-        let jobs = jobs.filter(|charged| counts(charged));
-        let jobs = jobs.map(|charged| events::from_text(&charged.job, &charged.charge.event));
+        let jobs = jobs.filter(|charged| counts(charged)).map(|ChargedJob { job, charge, .. }| {
+            events::from_text(job, &charge.event).map(|event| self.counted(event, &charge.blocks, record))
+        });
         // A sweep is in no share, and in every block.
         let sweeps = state.sweeps.iter().filter(|_| self.tenant.is_none());
-        jobs.chain(sweeps.map(events::of_sweep)).collect()
+        let sweeps = sweeps
+            .map(|sweep| events::of_sweep(sweep).map(|event| self.counted(event, &BTreeSet::new(), record)));
+        jobs.chain(sweeps).collect()
+    }
+
+    /// Returns what the event of a job that reads these blocks, or of one that names none, counts for.
+    pub fn counted(&self, event: Event, named: &BTreeSet<BlockId>, record: &DataSetRecord) -> Counted {
+        let is_shared = self.block.is_some() && named.len() != 1 && may_share(record);
+        Counted { event, is_shared }
     }
 
     fn covers(&self, charged: &ChargedJob) -> bool {
@@ -162,9 +173,15 @@ impl Bound {
         is_of_block && (self.tenant.is_none() || *tenant == self.tenant)
     }
 
-    /// Returns ε of all these events together, at the bound's δ, under the data set's relation.
-    pub fn epsilon(&self, events: Vec<Event>, record: &DataSetRecord) -> Result<f64, LedgerError> {
-        self.epsilon_of(&events::composed(events, record)?)
+    /// Returns ε of all these charges together, at the bound's δ, under the data set's relation.
+    pub fn epsilon(&self, charges: Vec<Counted>, record: &DataSetRecord) -> Result<f64, LedgerError> {
+        self.epsilon_of(&self.account(charges, record)?)
+    }
+
+    /// Returns the account of all these charges together.
+    pub fn account(&self, charges: Vec<Counted>, record: &DataSetRecord) -> Result<Account, LedgerError> {
+        let account = together(charges, record).and_then(|(event, relation)| Account::new(&event, relation));
+        account.map_err(events::unaccounted)
     }
 
     /// Returns ε of an account at the bound's δ.

@@ -1,7 +1,7 @@
 //! The event that a job is charged for, and what the accountant says of a composition.
 
-use accounting::{Account, AccountingError, Event, MatrixMechanism, Neighbouring, Sampling};
-use ledger::{ChargeState, ChargedJob, DataSetRecord, LedgerError, SweepRecord};
+use accounting::{AccountingError, Event, MatrixMechanism, Neighbouring, Sampling};
+use ledger::{ChargeState, ChargedJob, LedgerError, SweepRecord};
 use plan::Plan;
 use proto::model::{BudgetedAccount, NeighbouringRelation};
 use proto::{JobId, Result, ServiceError};
@@ -68,11 +68,6 @@ pub fn costs(charged: &ChargedJob) -> bool {
 /// Reads the charge of a sweep. Error: a newer build wrote it.
 pub fn of_sweep(sweep: &SweepRecord) -> Result<Event, LedgerError> {
     read(format!("that of sweep {}", sweep.sweep), &sweep.charge)
-}
-
-/// Returns the account of all these events together, under the data set's relation.
-pub fn composed(events: Vec<Event>, record: &DataSetRecord) -> Result<Account, LedgerError> {
-    Account::new(&Event::Composed { events }, of_relation(record.neighbouring)).map_err(unaccounted)
 }
 
 /// Returns the event with another noise multiplier.

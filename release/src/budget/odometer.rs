@@ -1,11 +1,13 @@
 //! What of a budget is spent, reserved and left.
 
 use ledger::{BlockRecord, ChargeState, ChargedJob, DataSetState, LedgerError, SweepRecord};
+use proto::TenantId;
 use proto::model::PrivacyBudget;
-use proto::{BlockId, TenantId};
 
 use super::bound::Bound;
+use super::counted::Counted;
 use super::events;
+use super::readings::Readings;
 
 /// ε at the budget's δ: of what nothing gives back, of what else is charged, and of the rest. The three sum to the budget's
 /// ε, unless an adoption of the ledger has charged more than that.
@@ -32,12 +34,23 @@ impl Odometer {
         Self::of_budget(state, None, state.record.budget)
     }
 
-    /// Reads the odometer of a block.
+    /// Reads the odometers of all blocks, in order of their names.
     ///
     /// # Errors
     /// Those of [`Odometer::of`].
-    pub fn of_block(state: &DataSetState, name: &BlockId, block: &BlockRecord) -> Result<Self, LedgerError> {
-        Self::within(&Bound { tenant: None, block: Some(name.clone()), budget: block.budget }, state)
+    pub fn of_blocks(state: &DataSetState) -> Result<Vec<Self>, LedgerError> {
+        let mut readings = Readings::default();
+        let blocks = state.record.blocks.iter().map(|(name, BlockRecord { budget, .. })| {
+            let bound = Bound { tenant: None, block: Some(name.clone()), budget: *budget };
+            Self::within(&bound, state, &mut readings)
+        });
+        blocks.collect()
+    }
+
+    /// Returns the part of a budget of `epsilon` that is spent or reserved, at most 1.
+    #[must_use]
+    pub fn used(&self, epsilon: f64) -> f64 {
+        1.0 - self.left / epsilon
     }
 
     /// Reads the odometer of the data set's budget, or of a tenant's share of it. Where they are per block it is that of the block of
@@ -49,8 +62,9 @@ impl Odometer {
     ) -> Result<Self, LedgerError> {
         let mut fullest: Option<Self> = None;
         let mut adaptive = true;
+        let mut readings = Readings::default();
         for bound in Bound::of_budget(&state.record, tenant, budget) {
-            let read = Self::within(&bound, state)?;
+            let read = Self::within(&bound, state, &mut readings)?;
             adaptive &= read.adaptive;
             if fullest.is_none_or(|fullest| fullest.spent + fullest.reserved < read.spent + read.reserved) {
                 fullest = Some(read);
@@ -61,15 +75,14 @@ impl Odometer {
     }
 
     /// Reads the odometer of one bound, at its δ: `left` is what that bound holds beyond both, and the others may hold less.
-    fn within(bound: &Bound, state: &DataSetState) -> Result<Self, LedgerError> {
-        let spent = bound.epsilon(bound.charged(state, is_spent)?, &state.record)?;
-        let all = events::composed(bound.charged(state, |_| true)?, &state.record)?;
-        let total = bound.epsilon_of(&all)?;
+    fn within(bound: &Bound, state: &DataSetState, readings: &mut Readings) -> Result<Self, LedgerError> {
+        let (spent, _) = readings.read(bound, bound.charged(state, is_spent)?, &state.record)?;
+        let (total, adaptive) = readings.read(bound, bound.charged(state, |_| true)?, &state.record)?;
         Ok(Self {
             spent,
             reserved: (total - spent).max(0.0),
             left: (bound.budget.epsilon - total).max(0.0),
-            adaptive: all.rho().is_some(),
+            adaptive,
         })
     }
 }
@@ -92,7 +105,7 @@ pub fn cost_alone(charged: &ChargedJob, state: &DataSetState) -> Result<f64, Led
         return Ok(0.0);
     }
     let event = events::from_text(&charged.job, &charged.charge.event)?;
-    Bound::whole(&state.record).epsilon(vec![event], &state.record)
+    Bound::whole(&state.record).epsilon(vec![Counted::whole(event)], &state.record)
 }
 
 /// Returns ε of a sweep's charge alone, at the budget's δ.
@@ -100,7 +113,8 @@ pub fn cost_alone(charged: &ChargedJob, state: &DataSetState) -> Result<f64, Led
 /// # Errors
 /// Those of [`Odometer::of`].
 pub fn sweep_cost_alone(sweep: &SweepRecord, state: &DataSetState) -> Result<f64, LedgerError> {
-    Bound::whole(&state.record).epsilon(vec![events::of_sweep(sweep)?], &state.record)
+    let event = Counted::whole(events::of_sweep(sweep)?);
+    Bound::whole(&state.record).epsilon(vec![event], &state.record)
 }
 
 /// Returns whether nothing gives the charge back.

@@ -94,6 +94,7 @@ fn recharge(ledger: &Ledger, request: &OpenBranch, cause: Cause) -> Result<Optio
         for bound in
             Bound::of_charge(&state.record, ChargeKind::Rewind(charge.tenant.as_ref()), &charge.blocks)?
         {
+            let asked = bound.counted(asked.clone(), &charge.blocks, &state.record);
             check_fits(&state, &bound, others, &asked, || None)?;
         }
     }

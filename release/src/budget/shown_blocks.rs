@@ -8,18 +8,16 @@ use super::odometer::Odometer;
 
 /// Returns the odometers of all blocks, by name.
 pub fn blocks_of(state: &DataSetState) -> Result<Vec<pb::BlockBudget>, LedgerError> {
-    state.record.blocks.iter().map(|(name, block)| block_of(name, block, state)).collect()
+    let odometers = Odometer::of_blocks(state)?;
+    let blocks = state.record.blocks.iter().zip(odometers);
+    Ok(blocks.map(|((name, block), odometer)| block_of(name, block, odometer)).collect())
 }
 
-fn block_of(
-    name: &BlockId,
-    block: &BlockRecord,
-    state: &DataSetState,
-) -> Result<pb::BlockBudget, LedgerError> {
-    let Odometer { spent, reserved, left, adaptive } = Odometer::of_block(state, name, block)?;
+fn block_of(name: &BlockId, block: &BlockRecord, odometer: Odometer) -> pb::BlockBudget {
+    let Odometer { spent, reserved, left, adaptive } = odometer;
     let BlockRecord { from, until, budget } = block;
     let amount = |epsilon| Some(pb::PrivacyAmount { epsilon, delta: budget.delta });
-    Ok(pb::BlockBudget {
+    pb::BlockBudget {
         block: name.to_string(),
         from: from.to_string(),
         until: until.to_string(),
@@ -28,7 +26,7 @@ fn block_of(
         reserved: amount(reserved),
         left: amount(left),
         adaptive,
-    })
+    }
 }
 
 /// Returns the lines of a report on the blocks.

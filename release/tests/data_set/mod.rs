@@ -21,11 +21,11 @@ pub fn account() -> BudgetedAccount {
     }
 }
 
-/// Begins a ledger whose data set has this budget, of each of its blocks where `per_block`.
-pub fn begun(path: &Path, epsilon: f64, per_block: bool) -> Ledger {
+/// Begins a ledger whose data set is that of the account and has this budget, of each of its blocks where `per_block`.
+pub fn begun(path: &Path, account: &BudgetedAccount, epsilon: f64, per_block: bool) -> Ledger {
     Ledger::init(path, Nonce::from_bytes([1; 32])).unwrap();
     let ledger = Ledger::open(path).unwrap();
-    let BudgetedAccount { data_set, unit, neighbouring, .. } = account();
+    let BudgetedAccount { data_set, unit, neighbouring, .. } = account.clone();
     let budget = PrivacyBudget::new(epsilon, DELTA).unwrap();
     let shares = Default::default();
     let blocks = Default::default();

@@ -42,6 +42,14 @@ impl Load {
             approval_rule: None,
         };
         cluster.runtime.block_on(cluster.client.budgets().create(data_set)).unwrap();
+        let block = proto::pb::AddBlockRequest {
+            data_set: "watched".into(),
+            block: "nov".into(),
+            from: "2026-11-01".into(),
+            until: "2026-12-01".into(),
+            budget: None,
+        };
+        cluster.runtime.block_on(cluster.client.budgets().add_block(block)).unwrap();
         Self { cluster, job, next_row: 0 }
     }
 
