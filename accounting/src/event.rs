@@ -114,7 +114,7 @@ pub enum Event {
         batch_size: u64,
     },
     /// The best of a random number of runs of one event, by a score that the event released; the other runs stay secret, and so
-    /// does their number.
+    /// does their number. Where a run has a failure probability τ, the selection has `mean`·τ.
     RepeatAndSelect {
         /// One run.
         event: Box<Event>,

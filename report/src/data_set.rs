@@ -257,7 +257,8 @@ impl DataSetReport {
                        without the data set, or within its own event; nothing but the best run is published, not even \
                        the number of runs. Ledger, lists of jobs, chains of events, scores and the folder show that \
                        number, and are as secret. What is selected costs the ε of its sweep, which is more than that of \
-                       a run."
+                       a run. Where runs are on a grid, δ has room for the probability that any of them leaves its \
+                       mechanism."
                     .into(),
             });
         }

@@ -6,6 +6,9 @@
 //! ε(λ) + (1+η)·min_λ̂ [(1 − 1/λ̂)·ε(λ̂) − ln γ / λ̂] + ln E[K] / (λ−1)     K truncated negative binomial (Theorem 2)
 //! ε(λ) + E[K]·δ̂ + ln E[K] / (λ−1),  δ̂ = δ(ln(1 + 1/(λ−1)))               K Poisson (Theorem 6)
 //! ```
+//!
+//! That is a statement on one pair of laws of a run. Where runs may leave the mechanism whose divergences these are, each with
+//! a probability of at most τ, the selection leaves that of the mechanism's runs with at most E[K]·τ.
 
 use super::run_count::RunCount;
 use crate::error::Result;

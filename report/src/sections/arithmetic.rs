@@ -18,7 +18,7 @@ pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
         Block::point("Rounding of sums", rounding(grid)),
         Block::point("Summing error", summing_error(grid)),
         Block::point("Guarantee in this arithmetic", guarantee(grid)),
-        Block::point("Failures", failures(grid)),
+        Block::point("Failures", failures(grid, statement)),
     ]
 }
 
@@ -70,10 +70,16 @@ fn guarantee(grid: &GridFacts) -> String {
     )
 }
 
-fn failures(grid: &GridFacts) -> String {
+fn failures(grid: &GridFacts, statement: &Statement) -> String {
+    let is_of_sweep = statement.job.as_ref().is_some_and(|job| job.sweep.is_some());
+    let of_sweep = if is_of_sweep {
+        " The account of the sweep that this job is a run of has room for as many times these as there are runs on average."
+    } else {
+        ""
+    };
     format!(
         "A row leaves 32 bits with a probability of at most {}, a buffer its bound with {}, dither its bound with {}; δ has \
-         room for each, times 1 + e^ε.",
+         room for each, times 1 + e^ε.{of_sweep}",
         power(grid.range_failure),
         power(grid.buffer_failure),
         power(grid.rounding_failure)
