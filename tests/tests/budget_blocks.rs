@@ -23,7 +23,7 @@ impl Fixture {
         let plan = cluster.dir.path().join("a.toml");
         let key = cluster.dir.path().join("a.key");
         std::fs::write(&plan, plans()[0].to_toml_string().unwrap()).unwrap();
-        durable_io::files::create_private_file(&key).unwrap().write_all(&KEY).unwrap();
+        durable_io::create_private_file(&key).unwrap().write_all(&KEY).unwrap();
         Self { cluster, plan, key }
     }
 
