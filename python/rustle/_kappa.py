@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from typing import TYPE_CHECKING, Any
 
 from . import errors
-from ._session import Session
 from .grid import summing_error
+
+if TYPE_CHECKING:
+    from ._session import Session
 
 #: Roundings on the way of a contribution into a sum in float64 that is rounded to float32 once.
 IN_FLOAT64 = 2
@@ -22,10 +26,11 @@ class KappaCheck:
     Args:
         session: The session; plans without a grid, and those with the rounding "contributions", have nothing to compare.
         roundings: m of :func:`rustle.grid.summing_error`, where the adapter adds by itself and knows it.
+        way: What a caller may state of its sums, for messages where m is not known.
     """
 
-    def __init__(self, session: Session, *, roundings: int | None = None):
-        self._session, self._roundings, self._warned = session, roundings, False
+    def __init__(self, session: Session, *, roundings: int | None = None, way: str = ""):
+        self._session, self._roundings, self._way, self._warned = session, roundings, way, False
 
     def check(self, records: float | None) -> None:
         """Checks a sum of that many contributions, before its row is bound; None where nothing knows how many.
@@ -33,8 +38,10 @@ class KappaCheck:
         Raises:
             rustle.errors.InvalidArgument: The plan's κ does not cover the sum.
         """
-        grid = self._session.plan.grid
-        if grid is None or grid["rounding"] == "contributions" or records is None or not records > 0:
+        if records is None or not records > 0:
+            return
+        grid = self._grid
+        if grid is None or grid["rounding"] == "contributions":
             return
         count, kappa = math.ceil(records), grid["summing_error"]
         known = self._roundings
@@ -43,16 +50,21 @@ class KappaCheck:
             text = (
                 f"the sum has {count} contributions, whose summing_error is {least:.4g} at least; allowed: the plan's "
                 f"{kappa:.4g}, so fewer of them in one floating-point sum (integers of micro-batches: rustle.grid.Sum), or a "
-                "plan with a larger batch_size"
+                f"plan with a larger batch_size{self._way}"
             )
             raise errors.make("batches", text)
         if known is None and not self._warned and self._error(count, count) > kappa:
             self._warned = True
             text = (
                 f"the plan's summing_error {kappa:.4g} covers sums of {count} contributions only if they are added pairwise or "
-                "in float64, which nothing checks; a plan with a batch_size of as many covers every order"
+                f"in float64, which nothing checks; a plan with a batch_size of as many covers every order{self._way}"
             )
             warnings.warn(text, errors.Unchecked, stacklevel=2)
+
+    @functools.cached_property
+    def _grid(self) -> dict[str, Any] | None:
+        # A plan with long coefficients takes longer to read than a small step.
+        return self._session.plan.grid
 
     def _error(self, records: int, roundings: int) -> float:
         try:

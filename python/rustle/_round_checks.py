@@ -6,8 +6,13 @@ from typing import Any, Callable
 
 import numpy as np
 
+from . import errors
+from ._kappa import IN_FLOAT64, KappaCheck
 from ._sum_bound import check_norm
 from ._tagged_cursor import check_same
+
+
+_WAY = '; or summed_in="float64", where contributions are added in float64 and their sum is rounded to float32 once'
 
 
 def _nothing() -> None:
@@ -21,6 +26,11 @@ class RoundChecks:
 
     def __init__(self) -> None:
         self._rounds: Any = None
+        # By what a caller states of its sums.
+        self._kappas = {
+            "float32": KappaCheck(self, way=_WAY),  # type: ignore[arg-type]
+            "float64": KappaCheck(self, roundings=IN_FLOAT64),  # type: ignore[arg-type]
+        }
         self._resumed_batches: bytes | None = None
         #: Whether a cursor, a restart or rank 0 states where the job continues.
         self._has_position = False
@@ -53,6 +63,15 @@ class RoundChecks:
         records = self._rounds.records(int(step))
         if sum is not None:
             check_norm(float(np.linalg.norm(sum)), divide_by, records, self.clip_norm_at(int(step)))
+
+    def _check_kappa(self, step: int, summed_in: str) -> None:
+        """Refuses more contributions than the κ of a plan on a grid covers, where rounds say how many a step has."""
+        check = self._kappas.get(summed_in)
+        if check is None:
+            text = f"summed_in is {summed_in!r}; allowed: {', '.join(self._kappas)}. No plan accounts for sums in fewer bits"
+            raise errors.make("invalid_argument", text)
+        if self._rounds is not None:
+            check.check(self._rounds.records(step))
 
     def _resumed(self, saved: bytes | None) -> None:
         """Notes the digest of the batches of the cursor that the session is at now."""

@@ -84,6 +84,7 @@ class Session(RoundChecks, ClipNorms):
         *,
         commitment: Commitment | Literal["declared", "exact"] = "declared",
         divide_by: float = 1.0,
+        summed_in: Literal["float32", "float64"] = "float32",
     ) -> Any:
         """Adds the noise of ``step``, divided by ``divide_by``, to the clipped sum in ``buffer``, and returns it.
 
@@ -99,6 +100,9 @@ class Session(RoundChecks, ClipNorms):
                 Under either kind of :class:`Commitment` a step may be requested again for the same sum, range and
                 ``divide_by``; the session remembers their keyed digests for its last 4,096 steps and refuses others.
             divide_by: The number that the sum was divided by already, such as the expected batch size.
+            summed_in: The type that contributions were clipped and added in, before one rounding to float32 where it is float64.
+                Under a plan on a grid whose session has :class:`rustle.Rounds`, more of them than the plan's κ covers are
+                refused, and where only pairwise sums in float32 are covered a warning says so.
 
         After an error the buffer is unchanged. After an interrupt (Ctrl-C) it may hold the noise; it does if
         :attr:`next_step` is past ``step``.
@@ -107,7 +111,8 @@ class Session(RoundChecks, ClipNorms):
             rustle.errors.StepError: The step was skipped, delivered already, or is not that of the batch that the
                 session's :class:`rustle.Rounds` handed out.
             rustle.errors.SumTooLarge: The sum can't be one of that batch, clipped.
-            rustle.errors.InvalidArgument: The sum is not finite; :meth:`skip` leaves the step out.
+            rustle.errors.InvalidArgument: The sum is not finite; :meth:`skip` leaves the step out. Or the plan's κ does not
+                cover it.
             rustle.errors.CommitmentRefused: The row is bound to another commitment, or its noise is in another sum.
         """
         values = flat(buffer)
@@ -115,6 +120,7 @@ class Session(RoundChecks, ClipNorms):
         whole, step = (start, start + values.size), _step(step)
         _check_commitment(commitment)
         self._check_round(step, values, divide_by)
+        self._check_kappa(step, summed_in)
         check_finite(values)
         self._begun = True
         if commitment == "declared":

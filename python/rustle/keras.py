@@ -19,7 +19,6 @@ import keras
 import numpy as np
 
 from . import errors
-from ._kappa import IN_FLOAT64, KappaCheck
 from ._layout import Layout
 from ._rounds import Rounds
 from .metrics import Metrics
@@ -103,7 +102,6 @@ def _train(
     x, y, clipped = data
     divide_by, epochs = wanted
     session = rounds.session
-    kappa = KappaCheck(session, roundings=IN_FLOAT64)
     calls = keras.callbacks.CallbackList(watched[0], add_history=True, model=model, epochs=epochs or 1)
     model.stop_training, epoch = False, 0
     calls.on_train_begin()
@@ -113,7 +111,6 @@ def _train(
         for at, ids in enumerate(rounds):
             calls.on_train_batch_begin(at)
             _check_unchanged(model, placed)
-            kappa.check(len(ids))
             clipped.clip_norm = session.clip_norm
             sums, found = clipped(x[ids], y[ids])
             _apply(model, session, placed, sums, divide_by)
@@ -145,7 +142,7 @@ def _apply(model: Any, session: Any, placed: Layout, sums: list[np.ndarray], div
     parts = [placed.parameters[variable.path] for variable in model.trainable_variables]
     for part, value in zip(parts, sums, strict=True):
         flat[part.start : part.start + part.size] = value.reshape(-1) / divide_by
-    session.privatize_(flat, session.next_step, divide_by=divide_by)
+    session.privatize_(flat, session.next_step, divide_by=divide_by, summed_in="float64")
     noisy = [flat[part.start : part.start + part.size].reshape(part.shape) for part in parts]
     variables = model.trainable_variables
     gradients = [keras.ops.convert_to_tensor(g, dtype=v.dtype) for g, v in zip(noisy, variables, strict=True)]

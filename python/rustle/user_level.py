@@ -181,7 +181,7 @@ class Training:
     def noisy_mean(self, round: int, gradients: Gradients, chunk: int = 64) -> np.ndarray:
         """(clipped sum + noise)/:attr:`divisor`: float32 of the session's dimension. Takes the round's noise."""
         total = self.clipped_sum(round, gradients, chunk).astype(np.float32)
-        self.session.privatize_(total, round, commitment=self.commitment)
+        self.session.privatize_(total, round, commitment=self.commitment, summed_in="float64")
         return total / np.float32(self.divisor)
 
     def _check_sizes(self) -> None:

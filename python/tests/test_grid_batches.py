@@ -1,5 +1,6 @@
 """Batches compared with the κ of a plan on a grid: more records than it covers are refused before a row is bound."""
 
+import os
 import warnings
 
 import numpy as np
@@ -90,6 +91,80 @@ def test_jax_compares_the_batch(tmp_path):
                 privatizer.update(params, state)
         found = [w for w in seen if issubclass(w.category, Unchecked) and "64 contributions" in str(w.message)]
         assert len(found) == (expected == "warned")
+
+
+@pytest.mark.parametrize("summed_in", ["float32", "float64"])
+def test_a_session_compares_the_batch(tmp_path, summed_in):
+    """Sums in float64 that are rounded once have less error than any sum in float32: each is compared with its own."""
+    once = summing_error(BATCH, 63, roundings=2, norm_dtype="float64")
+    outcomes = {"float32": ["refused", "warned", "silent"], "float64": ["silent"] * 3}[summed_in]
+    settings = [*zip(kappas(63), outcomes), (once * 0.99, "refused"), (once * 1.01, {"float32": "refused"}.get(summed_in, "silent"))]
+    for number, (kappa, expected) in enumerate(settings):
+        with opened(tmp_path / f"run{number}", plan_of([("w", (63,))], kappa)) as session:
+            rounds, total = rounds_of(session), np.full(63, 0.01, np.float32)
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                for _ in zip(range(2), rounds):
+                    with pytest.raises(InvalidArgument, match="summed_in is 'bfloat16'; allowed: float32, float64"):
+                        session.privatize_(total, session.next_step, summed_in="bfloat16")
+                    if expected == "refused":
+                        way = "" if summed_in == "float64" else '; or summed_in="float64"'
+                        with pytest.raises(InvalidArgument, match=f"64 contributions.*batch_size{way}"):
+                            session.privatize_(total, session.next_step, summed_in=summed_in)
+                        assert session.next_step == 0 and (total == np.float32(0.01)).all()
+                        break
+                    session.privatize_(total.copy(), session.next_step, summed_in=summed_in)
+            assert len([w for w in seen if issubclass(w.category, Unchecked)]) == (expected == "warned")
+            assert session.next_step == (0 if expected == "refused" else 2)
+
+
+@pytest.mark.parametrize("is_covered", [True, False])
+def test_keras_and_federated_servers_add_in_float64(tmp_path, is_covered):
+    """Their κ is that of one rounding of the sum, with or without rounds: more contributions are refused before their row."""
+    pytest.importorskip("torch")
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras")
+    import rustle.keras
+    from rustle.federated import AdaptiveServer, Server
+    from rustle.federated._adaptive import BELOW_CLIP_NORM
+
+    kappa = summing_error(BATCH, 63, roundings=2, norm_dtype="float64") * (1.01 if is_covered else 0.99)
+
+    def takes(session, call):
+        at = session.next_step
+        if is_covered:
+            call()
+        else:
+            with pytest.raises(InvalidArgument, match="64 contributions"):
+                call()
+        assert session.next_step == at + (3 if at == 0 and is_covered and call.__name__ == "fits" else is_covered)
+
+    model = keras.Sequential([keras.Input((20,)), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with opened(tmp_path / "keras" / "run", plan_of(rustle.keras.layout(model), kappa)) as session:
+        rounds = rustle.Rounds(rustle.Batches(schemes.fixed_order(3), RECORDS, STEPS, SEED), session, steps_per_epoch=3)
+        x, y = np.zeros((RECORDS, 20), np.float32), np.arange(RECORDS) % 3
+
+        def fits():
+            rustle.keras.fit(model, x, y, rounds=rounds, divide_by=64, epochs=1)
+
+        takes(session, fits)
+    updates = [{"w": np.full(63, 0.01)}] * BATCH
+    with opened(tmp_path / "server" / "run", plan_of([("w", (63,))], kappa)) as session:
+        server = Server(session, {"w": np.zeros(63)}, clients_per_round=BATCH)
+        takes(session, lambda: server.step(updates))
+        if is_covered:
+            # How many a sum is of that was made elsewhere, only rounds could say.
+            server.apply({"w": np.zeros(63, np.float32)})
+    extra = [("w", (62,)), (BELOW_CLIP_NORM, ())]
+    with opened(tmp_path / "adaptive" / "run", plan_of(extra, kappa)) as session:
+        server = AdaptiveServer(session, {"w": np.zeros(62)}, clients_per_round=BATCH, clip_norm=1.0, bit_noise=50)
+        takes(session, lambda: server.step([{"w": np.full(62, 0.01)}] * BATCH))
+        takes(session, lambda: server.apply({"w": np.zeros(62)}, below=3, clients=BATCH))
+        at = session.next_step
+        with pytest.raises(InvalidArgument, match="64 contributions"):
+            server.apply({"w": np.zeros(62, np.float32)}, below=3, clients=BATCH)
+        assert session.next_step == at
 
 
 def test_user_level_checks_all_batches_before_the_first(tmp_path):

@@ -106,7 +106,7 @@ class AdaptiveServer(Server):
             below += norm_of(vector) <= self._tracked
             clients += 1
             total += clip(vector, self._active)
-        self._round(total, below, clients)
+        self._round(total, below, clients, "float64")
 
     def apply(  # type: ignore[override]
         self, total: Arrays, *, below: float, clients: int, divided_by: float = 1.0
@@ -121,16 +121,16 @@ class AdaptiveServer(Server):
             )
         if not 0 <= below <= clients:
             raise errors.make("invalid_argument", f"below is {below}; allowed: 0 to {clients}, the clients")
-        self._round(self._given(total) * divided_by, below, clients)
+        self._round(self._given(total) * divided_by, below, clients, self._vectors.summed_in(total))
 
-    def _round(self, total: np.ndarray, below: float, clients: int) -> None:
+    def _round(self, total: np.ndarray, below: float, clients: int, summed_in: str) -> None:
         scale = self.plan.noise_multiplier * self.plan.clip_norm
         update_scale = scale / (self.update_noise_multiplier * self._active)
         bit_scale = scale / self.bit_noise
         vector = total * update_scale
         vector[self._bit] = (below - clients / 2) * bit_scale
         this_round = self.round
-        noisy = self._noised(vector)
+        noisy = self._noised(vector, summed_in, clients)
         share = noisy[self._bit] / bit_scale / self.clients_per_round + 0.5
         noisy[self._bit] = 0.0
         self._move(noisy / update_scale)

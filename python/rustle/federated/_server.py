@@ -7,6 +7,7 @@ from typing import Any, Iterable, Literal, Protocol
 import numpy as np
 
 from .. import errors
+from .._kappa import IN_FLOAT64, KappaCheck
 from .._session import Session
 from ._clients import clip
 from ._vectors import Arrays, Vectors
@@ -82,6 +83,7 @@ class Server:
         self.clients_per_round = clients_per_round
         self.optimizer: Optimizer = Sgd() if optimizer is None else optimizer
         self.plan = session.plan
+        self._kappas = {"float32": KappaCheck(session), "float64": KappaCheck(session, roundings=IN_FLOAT64)}
         session.claim(self)
 
     @property
@@ -104,11 +106,15 @@ class Server:
         return self.session.clip_norm
 
     def step(self, updates: Iterable[Arrays]) -> None:
-        """One round of these clients' updates y − y⁽⁰⁾, each clipped here. Taken one after the other."""
-        total = np.zeros(self._vectors.dimension)
+        """One round of these clients' updates y − y⁽⁰⁾, each clipped here. Taken one after the other.
+
+        Under a plan on a grid more of them than its κ covers, in float64, are refused before the round's row.
+        """
+        total, clients = np.zeros(self._vectors.dimension), 0
         for update in updates:
             total += clip(self._vectors.flat(update), self.clip_norm)
-        self._apply(total)
+            clients += 1
+        self._move(self._noised(total, "float64", clients))
 
     def apply(self, total: Arrays, *, divided_by: float = 1.0) -> None:
         """One round of a **sum** of updates that are clipped already.
@@ -121,7 +127,7 @@ class Server:
             raise errors.make(
                 "invalid_argument", f"divided_by is {divided_by}; allowed: finite and above zero"
             )
-        self._apply(self._given(total) * divided_by)
+        self._move(self._noised(self._given(total) * divided_by, self._vectors.summed_in(total)))
 
     def _given(self, total: Arrays) -> np.ndarray:
         """A sum that was made elsewhere, as a vector."""
@@ -129,16 +135,18 @@ class Server:
             self._vectors.check_bits(total)
         return self._vectors.flat(total)
 
-    def _apply(self, total: np.ndarray) -> None:
-        self._move(self._noised(total))
+    def _noised(self, total: np.ndarray, summed_in: str, clients: int | None = None) -> np.ndarray:
+        """A sum in the plan's units with this round's noise. The round is over then, whatever becomes of the model.
 
-    def _noised(self, total: np.ndarray) -> np.ndarray:
-        """A sum in the plan's units with this round's noise. The round is over then, whatever becomes of the model."""
+        ``summed_in``: the type that updates were added in; ``clients``: how many there were, where that is known.
+        """
+        self._kappas[summed_in].check(clients)
         with np.errstate(over="ignore"):
             values = total.astype(np.float32)
         if not np.isfinite(values).all():
             raise errors.make("invalid_argument", "the sum of updates is not finite; leave this round out")
-        return self.session.privatize_(values, self.round, commitment=self.commitment).astype(np.float64)
+        how: Any = {"commitment": self.commitment, "summed_in": summed_in}
+        return self.session.privatize_(values, self.round, **how).astype(np.float64)
 
     def _move(self, noisy: np.ndarray) -> None:
         self._model = self.optimizer.step(self._model, noisy / self.clients_per_round)

@@ -52,6 +52,13 @@ class Vectors:
             vector[parameter.start : parameter.start + parameter.size] = array.reshape(-1)
         return vector
 
+    @staticmethod
+    def summed_in(arrays: Arrays) -> str:
+        """The type that a sum of these arrays can have been added in: float32 where one of them is."""
+        parts = arrays.values() if isinstance(arrays, Mapping) else [arrays]
+        whole = all(np.asarray(part).dtype.itemsize >= 8 or np.asarray(part).dtype.kind in "iu" for part in parts)
+        return "float64" if whole else "float32"
+
     def check_bits(self, arrays: Arrays) -> None:
         """Refuses a sum in fewer bits than float32, which no plan on a grid accounts for."""
         for name, array in (arrays.items() if isinstance(arrays, Mapping) else [(self._main, arrays)]):
