@@ -68,6 +68,7 @@
 #![deny(missing_docs)]
 
 mod approval;
+mod approval_checks;
 mod block;
 mod block_checks;
 mod chain;

@@ -1,5 +1,6 @@
 //! Requests and grants after the boundary has checked them: messages of [`crate::pb`] with types that can't be wrong.
 
+mod approval_rule;
 mod approvals;
 mod blocks;
 mod data_sets;
@@ -10,7 +11,8 @@ mod named_blocks;
 mod rows;
 mod workers;
 
-pub use approvals::{ApprovalRule, ApproveChange, GuardedChange};
+pub use approval_rule::ApprovalRule;
+pub use approvals::{ApproveChange, GuardedChange};
 pub use blocks::AddBlock;
 pub use data_sets::{
     BudgetedAccount, CreateDataSet, NeighbouringRelation, PrivacyBudget, PrivacyUnit, SetShare,

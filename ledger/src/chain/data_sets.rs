@@ -10,15 +10,10 @@ use crate::{
     JobRecord, JobState, Ledger, Result, SweepRecord,
     data_set::{Charge, ChargeState, DataSetRecord},
     error::Fail,
-    rules::adoptions::is_of_adoption,
     store::recording::RecordingTransaction,
-    tables::{
-        self, BRANCHES, CHARGES, CURSORS, DATA_SETS, ENTRIES, JOBS, SWEEPS, branch_cursor::rows_bound,
-        branches_table::OpenedFrom, data_sets_table,
-    },
+    tables::{self, CHARGES, CURSORS, DATA_SETS, JOBS, SWEEPS, branch_cursor::rows_bound, data_sets_table},
 };
 
-use super::approval_replay::ReplayedBranch;
 use super::data_set_replay::{ReplayedDataSet, ReplayedSweep};
 
 /// What precedes a data set's name in the tables of chains. No job's name has a slash.
@@ -93,12 +88,6 @@ pub fn check(
         return Err(Fail::Record("a job is charged for in two data sets".to_owned()));
     }
     walked.iter().try_for_each(|(job, charge)| check_job(transaction, job, charge))?;
-    for data_set in replayed.values() {
-        if !data_set.approvals.is_whole() {
-            return Err(Fail::Record("an approval is used for nothing".to_owned()));
-        }
-        data_set.approvals.branches.iter().try_for_each(|branch| check_branch(transaction, branch))?;
-    }
     check_sweeps(transaction, &mut replayed)
 }
 
@@ -142,21 +131,6 @@ fn check_job(transaction: &ReadTransaction, job: &str, charge: &Charge) -> Resul
         return Err(of_charge("a job that had bound no row"));
     }
     Ok(())
-}
-
-/// Checks that a branch was opened as it was approved, or in an adoption where the chain says so.
-fn check_branch(transaction: &ReadTransaction, replayed: &ReplayedBranch) -> Result<(), Fail> {
-    let ReplayedBranch { job, branch, approved } = replayed;
-    let of_branch = |what: &str| Fail::Record(format!("branch {branch} of job {job} was {what}"));
-    let opened = transaction.open_table(BRANCHES)?.get((job.as_str(), *branch))?;
-    let opened = opened.map(|found| OpenedFrom::from_stored(found.value()));
-    let opened = opened.ok_or_else(|| of_branch("never opened"))?;
-    match approved {
-        Some(approved) if *approved == (opened.parent, opened.from_row) => Ok(()),
-        Some(_) => Err(of_branch("opened elsewhere than was approved")),
-        None if is_of_adoption(&transaction.open_table(ENTRIES)?, job, &opened)? => Ok(()),
-        None => Err(of_branch("opened in no adoption")),
-    }
 }
 
 fn same<T: PartialEq>(

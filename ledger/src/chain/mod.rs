@@ -1,6 +1,7 @@
 //! Each job's and each data set's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the
 //! newest hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
 
+mod approval_check;
 mod approval_replay;
 pub mod archive;
 pub mod archive_check;

@@ -20,6 +20,7 @@ use crate::{
 };
 
 use super::{
+    approval_check,
     archive_check::SeenEntries,
     bound_text,
     data_set_replay::ReplayedDataSet,
@@ -70,6 +71,7 @@ fn check_all(db: &Database) -> Result<(), Fail> {
     check_branches(&transaction, &replayed)?;
     check_bindings(&transaction, &replayed, &bound?)?;
     check_checkpoints(&transaction, &replayed)?;
+    data_sets.values().try_for_each(|data_set| approval_check::check(&transaction, &data_set.approvals))?;
     data_sets::check(&transaction, data_sets, tables::ledger_id(&transaction.open_table(IDENTITY)?)?)
 }
 

@@ -4,6 +4,8 @@
 mod against_model;
 mod altered_archives;
 mod altered_charges;
+mod approval_chains;
+mod approval_fixture;
 mod approvals;
 mod archives;
 mod archives_and_replay;

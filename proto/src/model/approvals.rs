@@ -11,26 +11,6 @@ use crate::{DataSetId, JobId, Result, ServiceError, TenantId, pb};
 /// The longest time that an approval is valid for: a week, in seconds.
 const MAX_VALID_S: u32 = 7 * 24 * 3600;
 
-/// Which changes of a data set take the consent of a second person: raising its budget or a share, and rewinds beyond a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ApprovalRule {
-    /// The branches of each job that are opened without.
-    pub free_rewinds: u32,
-}
-
-impl From<pb::ApprovalRule> for ApprovalRule {
-    fn from(rule: pb::ApprovalRule) -> Self {
-        Self { free_rewinds: rule.free_rewinds }
-    }
-}
-
-impl From<ApprovalRule> for pb::ApprovalRule {
-    fn from(rule: ApprovalRule) -> Self {
-        Self { free_rewinds: rule.free_rewinds }
-    }
-}
-
 /// A change of one data set with all that it says: two that are equal do the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -114,8 +94,12 @@ impl fmt::Display for GuardedChange {
 impl From<&OpenBranch> for GuardedChange {
     fn from(request: &OpenBranch) -> Self {
         let OpenBranch { job, from_row, expected_branch, parent } = request;
-        let (job, from_row, expected_branch) = (job.clone(), *from_row, *expected_branch);
-        Self::Rewind { job, from_row, expected_branch, parent: parent.unwrap_or(expected_branch) }
+        Self::Rewind {
+            job: job.clone(),
+            from_row: *from_row,
+            expected_branch: *expected_branch,
+            parent: parent.unwrap_or(*expected_branch),
+        }
     }
 }
 

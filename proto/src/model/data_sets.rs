@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use super::approvals::ApprovalRule;
+use super::approval_rule::ApprovalRule;
 use super::named_blocks::named_blocks;
 use crate::{BlockId, DataSetId, Result, ServiceError, TenantId, pb};
 
