@@ -67,10 +67,6 @@ impl Fixture {
         self.add_with(block, month, Some(at(epsilon)))
     }
 
-    fn add_by_default(&self, block: &str, month: u32) -> Result<(), LedgerError> {
-        self.add_with(block, month, None)
-    }
-
     fn add_with(&self, block: &str, month: u32, budget: Option<PrivacyBudget>) -> Result<(), LedgerError> {
         let day = |month: u32| Day::new(format!("2026-{month:02}-01")).unwrap();
         let request = AddBlock {
@@ -221,9 +217,9 @@ fn a_budget_of_each_block_bounds_nothing_over_all_and_says_so() {
     grant(&fixture.ledger, &data_set, at(of_jobs(2) + 0.02)).unwrap();
     fixture.add("apr", 4, of_jobs(2) + 0.02).unwrap();
     // What is not stated is the data set's budget of the day that a block is added, and its own afterwards.
-    fixture.add_by_default("may", 5).unwrap();
+    fixture.add_with("may", 5, None).unwrap();
     grant(&fixture.ledger, &data_set, at(of_jobs(2) + 0.03)).unwrap();
-    fixture.add_by_default("may", 5).unwrap();
+    fixture.add_with("may", 5, None).unwrap();
     let may = fixture.shown().blocks.into_iter().find(|block| block.block == "may").unwrap();
     assert_eq!(may.budget.unwrap().epsilon, of_jobs(2) + 0.02);
 }
