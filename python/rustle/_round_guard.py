@@ -19,6 +19,8 @@ class RoundGuard:
     #: This rank, and the number of ranks whose shares make a batch: 0 where records are not shared out.
     rank: int
     ranks: int
+    #: The most records of a batch whose sum the plan's grid covers, where the batches were made with the plan.
+    largest: int | None = None
 
     def __init__(self, session: Session):
         self.session = session
@@ -72,8 +74,18 @@ class RoundGuard:
             raise errors.make("step", text)
 
     def records(self, step: int) -> int:
-        """Returns how many records the sum of a step is of, over all ranks."""
+        """Returns how many records the sum of a step is of, over all ranks.
+
+        Raises:
+            rustle.errors.InvalidArgument: They are more than the plan's grid covers.
+        """
         self.check(step)
+        if self.largest is not None and self._records > self.largest:
+            text = (
+                f"the batch of step {step} has {self._records} records; allowed: {self.largest}, whose sum the plan's grid "
+                "covers. Leave it out, with its row: attachment.skip(), rustle.jax.skip or session.skip()"
+            )
+            raise errors.make("batches", text)
         return self._records
 
     def records_here(self, step: int) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from . import _planning, errors, schemes
+from ._batch_bound import FLOATS, batch_summing_error, largest_batch
 from ._batches import Batches
 from ._connect import connect
 from ._native import Plan
@@ -22,6 +23,8 @@ _SAME = 1e-6
 _FOLDER = 1e-4
 # Noise multipliers that a search under Poisson sampling tries.
 _LEAST, _MOST = 1e-2, 1e4
+# Times that σ is raised for a grid, whose cost hardly changes with it, and what roundings leave open.
+_RAISES, _MARGIN = 16, 1 + 1e-9
 
 
 class RunRequest:
@@ -37,6 +40,12 @@ class RunRequest:
         promise: (ε, δ) of the whole run, or None for ``noise_multiplier``.
         poisson: Whether batches are sampled by Poisson sampling.
         mechanism, size: As of :func:`rustle.plan`.
+        norm_dtype: As of :func:`rustle.plan`; None where it is float32 and not the caller's to choose.
+        rounding: As of :func:`rustle.plan`, where only one will do.
+        floats: Whether rows are floating-point numbers in the place of integers on a grid.
+
+    Raises:
+        rustle.errors.InvalidArgument: Values that no run has, or batches whose sums no grid covers.
     """
 
     def __init__(
@@ -52,6 +61,9 @@ class RunRequest:
         poisson: bool = False,
         mechanism: str | None = None,
         size: int | None = None,
+        norm_dtype: str | None = None,
+        rounding: str | None = None,
+        floats: bool = False,
     ):
         if not isinstance(epochs, int) or epochs < 1:
             text = f"epochs is {epochs}; allowed: 1 or more, the passes of the whole training, which its noise depends on"
@@ -67,6 +79,14 @@ class RunRequest:
         self.steps_per_epoch, self.records = steps_per_epoch, records
         self.noise_multiplier, self.promise, self.poisson = noise_multiplier, promise, poisson
         self.mechanism, self.size = ("identity" if poisson else mechanism), size
+        self.floats = floats
+        self._rounding, self._summing_error = (None if floats else rounding), None
+        #: The most records of a batch whose sum the plan's grid covers, None for floating-point rows.
+        self.largest: int | None = None
+        if not floats:
+            self.largest = largest_batch(records, steps_per_epoch, self._iterations if poisson else None)
+            dimension = sum(math.prod(shape) for _, shape in self.layout)
+            self._summing_error = batch_summing_error(self.largest, dimension, norm_dtype)
 
     def run(self, folder: str | os.PathLike[str]) -> tuple[Path, Batches]:
         """Returns the plan's file in the folder and the batches. Both are made where the folder has none.
@@ -74,11 +94,12 @@ class RunRequest:
         Raises:
             rustle.errors.PlanError: The folder has the plan of other arguments.
         """
-        text = (
-            "rows of this run are floating-point numbers: its ε does not hold against someone who reads every bit "
-            "(docs/grid.md); plans of rustle.plan are on a grid, where it does"
-        )
-        warnings.warn(text, UserWarning, stacklevel=3)
+        if self.floats:
+            text = (
+                "rows of this run are floating-point numbers: its ε does not hold against someone who reads every bit "
+                "(docs/grid.md); without float=True they are on a grid, where it does"
+            )
+            warnings.warn(text, UserWarning, stacklevel=3)
         path = Path(folder) / "plan.toml"
         if path.exists():
             self._check_same(Plan.load(path), path)
@@ -100,10 +121,22 @@ class RunRequest:
         return (1, self._iterations) if self.poisson else (self.steps_per_epoch, self.epochs)
 
     def _plan(self) -> Plan:
+        try:
+            plan = self._found()
+            if self.noise_multiplier is not None:
+                return self._as_private(plan, self.noise_multiplier)
+            return self._under_sampling(plan) if self.poisson else plan
+        except errors.PlanError as error:
+            if self.floats:
+                raise
+            raise errors.make("plan", f"{error}; or {FLOATS}") from error
+
+    def _found(self) -> Plan:
+        """Returns the plan of the best mechanism at (ε, δ) for batches in any order."""
         apart, often = self._participation()
         # The best mechanism does not depend on ε, which only scales its noise.
         epsilon, delta = self.promise or (4.0, 1e-6)
-        plan = _planning.plan(
+        return _planning.plan(
             iterations=self._iterations,
             epsilon=epsilon,
             delta=delta,
@@ -113,11 +146,22 @@ class RunRequest:
             clip_norm=self.clip_norm,
             mechanism=self.mechanism,
             size=self.size,
-            float=True,
+            summing_error=self._summing_error,
+            rounding=self._rounding,
+            float=self.floats,
         )
-        if self.noise_multiplier is not None:
-            return plan.replace(noise_multiplier=self.noise_multiplier * self._cost(plan))
-        return self._under_sampling(plan) if self.poisson else plan
+
+    def _as_private(self, plan: Plan, noise_multiplier: float) -> Plan:
+        """Returns the plan with the noise that costs no more ρ than independent noise of the multiplier."""
+        plan = plan.replace(noise_multiplier=noise_multiplier * self._cost(plan))
+        if self.floats:
+            return plan
+        for _ in range(_RAISES):
+            found = self._independent(plan)
+            if found >= noise_multiplier:
+                return plan
+            plan = plan.replace(noise_multiplier=plan.noise_multiplier * noise_multiplier / found * _MARGIN)
+        raise errors.make("out_of_reach", f"no noise costs as little on a grid as {noise_multiplier:g}; allowed: {FLOATS}")
 
     def _cost(self, plan: Plan) -> float:
         """Returns how much more noise a plan's row needs than independent noise, for the same privacy."""
@@ -125,6 +169,12 @@ class RunRequest:
             return 1.0
         # Independent noise has sensitivity √k over the k participations of a record.
         return plan.privacy(1e-6)["sensitivity"] / math.sqrt(self._participation()[1])
+
+    def _independent(self, plan: Plan) -> float:
+        """Returns the multiplier of independent noise that costs as much ρ as the plan: k/(2σ²) of k participations."""
+        if plan.grid is None:
+            return plan.noise_multiplier / self._cost(plan)
+        return plan.grid["noise_multiplier_accounted"] / self._cost(plan)
 
     def _epsilon(self, plan: Plan, delta: float) -> float:
         sampling = CyclicPoisson(1 / self.steps_per_epoch, "independent") if self.poisson else None
@@ -135,18 +185,26 @@ class RunRequest:
         """Returns the plan with the least noise that keeps (ε, δ) under Poisson sampling, which the planner leaves out."""
         assert self.promise is not None
         epsilon, delta = self.promise
+
+        def keeps(noise_multiplier: float) -> bool:
+            try:
+                return self._epsilon(plan.replace(noise_multiplier=noise_multiplier), delta) <= epsilon
+            except errors.OutOfReach:
+                # So large an ε that a grid's probability of failure takes all of δ.
+                return False
+
         low, high = _LEAST, plan.noise_multiplier
-        while self._epsilon(plan.replace(noise_multiplier=high), delta) > epsilon:
+        while not keeps(high):
             low, high = high, 2 * high
             if high > _MOST:
                 raise errors.make("out_of_reach", f"no noise multiplier up to {_MOST:g} keeps ε {epsilon} at δ {delta}")
         while high > low * (1 + _SAME):
             middle = math.sqrt(low * high)
-            keeps = self._epsilon(plan.replace(noise_multiplier=middle), delta) <= epsilon
-            low, high = (low, middle) if keeps else (middle, high)
+            low, high = (low, middle) if keeps(middle) else (middle, high)
         return plan.replace(noise_multiplier=high)
 
     def _check_same(self, plan: Plan, path: Path) -> None:
+        self._check_arithmetic(plan, path)
         apart, often = self._participation()
         compared: list[tuple[str, Any, Any]] = [
             ("iterations", plan.iterations, self._iterations),
@@ -159,14 +217,33 @@ class RunRequest:
             compared.append(("mechanism", plan.mechanism, self.mechanism))
         for name, has, asked in compared:
             _check_equal(path, name, has, asked)
+        if plan.grid is not None:
+            if self._rounding is not None:
+                _check_equal(path, "grid.rounding", plan.grid["rounding"], self._rounding)
+            kappa, needed = plan.grid["summing_error"], self._summing_error
+            _check_equal(path, "grid.summing_error", kappa, needed, keeps=kappa >= needed)
         if self.promise is not None:
             # Never more ε, nor less noise, than requested.
             found, asked = self._epsilon(plan, self.promise[1]), self.promise[0]
             _check_equal(path, "epsilon", found, asked, keeps=found <= asked * (1 + _SAME))
         else:
             assert self.noise_multiplier is not None
-            found, asked = plan.noise_multiplier / self._cost(plan), self.noise_multiplier
+            found, asked = self._independent(plan), self.noise_multiplier
             _check_equal(path, "noise_multiplier", found, asked, keeps=found >= asked * (1 - _SAME))
+
+    def _check_arithmetic(self, plan: Plan, path: Path) -> None:
+        """Refuses to continue a run on a grid with floating-point rows, and the other way round."""
+        if plan.grid is None and not self.floats:
+            text = (
+                f"{path} is the plan of a run whose rows are floating-point numbers, as its grid is None; allowed: float=True, "
+                "which continues it as it began, or another folder, whose run is on a grid (docs/grid.md)"
+            )
+            raise errors.make("plan", text)
+        if plan.grid is not None and self.floats:
+            text = (
+                f"{path} is the plan of a run on a grid and float is True; allowed: float=False, the default, or another folder"
+            )
+            raise errors.make("plan", text)
 
 
 def _check_equal(path: Path, name: str, has: Any, asked: Any, *, keeps: bool = True) -> None:
@@ -192,13 +269,15 @@ def begin(
     poisson: bool = False,
     mechanism: str | None = None,
     size: int | None = None,
+    norm_dtype: str = "float32",
+    float: bool = False,
 ) -> Rounds:
     """Begins a run in a folder, or continues it: makes the plan and the batches, connects, and returns the rounds.
 
-    Rows are floating-point numbers: ε is that of real ones, and does not hold against someone who knows candidate sums and reads
-    every bit (docs/grid.md); a warning says so once. A plan of :func:`rustle.plan` is on a grid, where it does. ``rounds.session``
-    is the session. Called again with the same arguments, the run continues in its folder, once a checkpoint or
-    ``session.resume(cursor)`` said where.
+    Noise is on a grid, so that ε holds bit for bit (docs/grid.md). A batch's clipped gradients are to be added in float32 or more,
+    and nothing but one division to come between their sum and its noise. σ is raised by what adding them costs, which grows with
+    the square of the batch: 1 % at 290 records, 12.6 % at 1024. ``rounds.session`` is the session. Called again with the same
+    arguments, the run continues in its folder, once a checkpoint or ``session.resume(cursor)`` said where.
 
     Args:
         folder: Keeps plan, batch seed, key and ledger. Never copy it to train twice.
@@ -211,9 +290,15 @@ def begin(
         poisson: False: each record is in one batch of every epoch, and the plan is the one with the least error for that.
             True: batches are Poisson samples, and noise is independent: DP-SGD.
         mechanism, size: As of :func:`rustle.plan`; by default the mechanism with the least error.
+        norm_dtype: The type that the squares of each gradient are added in for its norm: float64 where
+            :func:`rustle.torch.clipped_sum`, :mod:`rustle.keras` or :mod:`rustle.transformers` clips, which costs large models
+            less noise.
+        float: Rows of floating-point numbers instead: ε is then that of real ones, and does not hold against someone who knows
+            candidate sums and reads every bit. A run that began so continues so, and only with this argument.
 
     Raises:
         rustle.errors.PlanError: The folder has the plan of other arguments.
+        rustle.errors.InvalidArgument: No grid covers batches so large, or norms of so many coordinates; nothing was written.
 
     Example::
 
@@ -234,6 +319,10 @@ def begin(
         poisson=poisson,
         mechanism=mechanism,
         size=size,
+        norm_dtype=norm_dtype,
+        floats=float,
     )
     _, batches = request.run(folder)
-    return Rounds(batches, connect(f"inproc://{os.path.abspath(folder)}"), steps_per_epoch=request.steps_per_epoch)
+    rounds = Rounds(batches, connect(f"inproc://{os.path.abspath(folder)}"), steps_per_epoch=request.steps_per_epoch)
+    rounds.largest = request.largest
+    return rounds

@@ -246,6 +246,6 @@ def check_addable(plan: Plan, what: str) -> None:
     if grid["rounding"] != "nearest":
         text = (
             f"the plan's grid.rounding is {grid['rounding']}; allowed for {what}: nearest "
-            f"(plan.on_grid(summing_error, rounding='nearest')), or session.privatize_ on the flattened sum"
+            f"(plan.on_grid(summing_error, rounding='nearest')), or session.privatize_ on the flattened sum, or float=True"
         )
         raise errors.make("invalid_argument", text)

@@ -7,7 +7,7 @@
     rustle.keras.fit(model, x, y, rounds=rounds, divide_by=64)
 
 Keras optimizers, their schedules and their own gradient clipping come after the noise, and change nothing of what it promises.
-Sums go through the host's memory. Rows of :func:`rustle.begin` are floating-point numbers: for noise on a grid make the plan
+Sums go through the host's memory. Norms are accumulated in float64: ``norm_dtype="float64"`` in :func:`rustle.begin` saves noise
 (docs/grid.md).
 """
 

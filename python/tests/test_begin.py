@@ -1,6 +1,9 @@
 """Runs begun in one call, and what their folders say of themselves."""
 
+import json
+import math
 import subprocess
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 import rustle
 import rustle.metrics
 from rustle import errors
+from rustle._batch_bound import largest_batch
 
 ASKED = dict(parameters=[("w", (4, 5))], records=50, batch_size=8, epochs=3, epsilon=4.0, delta=1e-5)
 
@@ -31,6 +35,113 @@ def test_a_run_is_what_was_asked_for(tmp_path):
     sizes = [size for _ in range(3) for size in steps(rounds, 100)]
     assert len(sizes) == 21 and max(sizes) <= 8 and sum(sizes) == 3 * 50
     rounds.session.close()
+
+
+@pytest.mark.parametrize("changes", [{}, dict(mechanism="band-mf", size=4), dict(norm_dtype="float64"), dict(batch_size=50)])
+def test_its_plan_is_the_one_that_rustle_plan_makes(tmp_path, changes):
+    asked = {**ASKED, **changes}
+    rounds = rustle.begin(tmp_path, **asked)
+    size = asked.pop("batch_size")
+    apart = -(-asked.pop("records") // size)
+    plan = rustle.plan(**asked, iterations=3 * apart, min_sep=apart, batch_size=size)
+    assert rounds.session.plan.to_toml() == plan.to_toml() and plan.grid["rounding"] == "nearest"
+    rounds.session.close()
+
+
+@pytest.mark.parametrize("floats", [False, True])
+@pytest.mark.parametrize("poisson", [False, True])
+def test_its_noise_is_on_a_grid_and_its_report_says_so(tmp_path, poisson, floats, recwarn):
+    """Whole steps of the grid in every coordinate; floating-point rows have finer digits."""
+    asked = {**ASKED, "parameters": [("w", (40, 50))], "poisson": poisson}
+    rounds = rustle.begin(tmp_path, **asked, float=floats)
+    assert len(recwarn.list) == floats
+    session = rounds.session
+    step = 2.0 ** (session.plan.on_grid(1e-4) if floats else session.plan).grid["step"]
+    next(iter(rounds))
+    found = session.privatize_(np.linspace(-1e-2, 1e-2, 2000, dtype=np.float32), 0).astype(np.float64) / step
+    assert (found == np.rint(found)).all() == (not floats)
+    assert ("Noise and sums are integers times 2^" in session.report(delta=1e-5)) is not floats
+    session.close()
+
+
+def test_a_run_of_floating_point_rows_is_asked_for_and_stays_one(tmp_path):
+    with pytest.warns(UserWarning, match="rows of this run are floating-point numbers"):
+        rounds = rustle.begin(tmp_path / "floats", **ASKED, float=True)
+    assert rounds.session.plan.grid is None
+    steps(rounds, 2)
+    cursor = rounds.session.cursor()
+    rounds.session.close()
+    before = sorted((path.name, path.read_bytes()) for path in (tmp_path / "floats").iterdir())
+    with pytest.raises(errors.PlanError, match="allowed: float=True, which continues it as it began, or another folder"):
+        rustle.begin(tmp_path / "floats", **ASKED)
+    assert sorted((path.name, path.read_bytes()) for path in (tmp_path / "floats").iterdir()) == before
+    with pytest.warns(UserWarning, match="floating-point"):
+        rounds = rustle.begin(tmp_path / "floats", **ASKED, float=True)
+    assert not rounds.session.resume(cursor) and rounds.session.next_step == 2
+    rounds.session.close()
+    rustle.begin(tmp_path / "grid", **ASKED).session.close()
+    with pytest.warns(UserWarning), pytest.raises(errors.PlanError, match="a run on a grid and float is True"):
+        rustle.begin(tmp_path / "grid", **ASKED, float=True)
+
+
+def test_a_plan_whose_grid_covers_less_is_not_the_one_that_was_asked_for(tmp_path):
+    rustle.begin(tmp_path / "run", **ASKED, norm_dtype="float64").session.close()
+    plan = rustle.Plan.load(tmp_path / "run" / "plan.toml")
+    rustle.begin(tmp_path / "run", **ASKED, norm_dtype="float64").session.close()
+    with pytest.raises(errors.PlanError, match=f"its grid.summing_error is {plan.grid['summing_error']}, asked for was"):
+        rustle.begin(tmp_path / "run", **ASKED)
+
+
+@pytest.mark.parametrize(
+    "changes, match",
+    [
+        (dict(records=6000, batch_size=3000), "up to 3000 records"),
+        (dict(records=5400, batch_size=2700, poisson=True), "up to 3[0-9]* records"),
+        (dict(parameters=[("w", (2**24,))]), "16777216 coordinates.*norm_dtype=\"float64\" where"),
+        (dict(norm_dtype="bfloat16"), "norm_dtype is 'bfloat16'"),
+    ],
+)
+def test_batches_that_no_grid_covers_are_refused_before_anything_is_written(tmp_path, changes, match):
+    way_out = "" if "norm_dtype" in changes else ".*float=True"
+    with pytest.raises(errors.InvalidArgument, match=match + way_out):
+        rustle.begin(tmp_path / "run", **{**ASKED, **changes})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "records, batches, rounds", [(50, 7, 21), (1, 3, 5), (2, 3, 9), (300, 40, 400), (3000, 1000, 100_000), (9, 1, 4)]
+)
+def test_the_largest_batch_of_a_poisson_sampling(records, batches, rounds):
+    """By whole numbers: nearly the least size that any of the batches exceeds with a probability of at most 1e-16."""
+
+    def exceeded(size):
+        q = Fraction(1, batches)
+        return rounds * sum(math.comb(records, i) * q**i * (1 - q) ** (records - i) for i in range(size + 1, records + 1))
+
+    found = largest_batch(records, batches, rounds)
+    assert exceeded(found) <= Fraction(1, 10**16) * (1 + Fraction(1, 10**6))
+    assert found == min(records, -(-records // batches)) or exceeded(found - 2) > Fraction(1, 10**16)
+    assert largest_batch(records, batches, None) == -(-records // batches)
+
+
+def test_a_batch_beyond_what_the_grid_covers_has_no_row(tmp_path):
+    rounds = rustle.begin(tmp_path, **ASKED, poisson=True)
+    session = rounds.session
+    assert 8 < rounds.largest <= 50
+    rounds.largest = 0
+    sums, at = np.zeros(20, np.float32), 0
+    for ids in rounds:
+        if len(ids):
+            break
+        session.privatize_(sums, at)
+        at += 1
+    with pytest.raises(errors.InvalidArgument, match=f"the batch of step {at} has {len(ids)} records; allowed: 0, whose sum"):
+        session.privatize_(sums, at)
+    released = json.loads(session.report(format="json", delta=1e-5))["released"]["rows"]
+    assert released == session.next_step == at
+    session.skip()
+    assert session.next_step == at + 1
+    session.close()
 
 
 def test_it_continues_in_its_folder_and_with_its_arguments_alone(tmp_path):

@@ -8,7 +8,7 @@
     )
 
 Programs that pass Opacus's own arguments, ``noise_multiplier`` or those of ``make_private_with_epsilon``, need no plan:
-the engine makes it, with its batches, in a folder. Its rows are floating-point numbers, with a warning (docs/grid.md).
+the engine makes it, with its batches, in a folder. Its noise is on a grid, as of :func:`rustle.begin` (docs/grid.md).
 
 Opacus clips, splits batches and writes checkpoints; on a grid the engine clips and sums itself, norms in float64 and sums in
 float32, whatever autocast and TF32 do. Noise is fetched where Opacus would draw it, once per logical batch,
@@ -38,7 +38,7 @@ from ..torch import Attachment, Noise, layout
 from ..torch._loader import like
 from ..torch._order import Passes
 from ._accountant import Accountant
-from ._checks import check_arguments, check_batches, check_clip_schedule, check_grid, rank_of, ranks_of
+from ._checks import check_arguments, check_batches, check_clip_schedule, check_ghost, check_module, rank_of, ranks_of
 from ._optimizer import is_within_batch, noised_optimizer
 
 __all__ = ["Accountant", "PrivacyEngine"]
@@ -74,6 +74,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         folder: str | os.PathLike[str] = "run",
         mechanism: str | None = None,
         size: int | None = None,
+        float: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Makes a model private as ``opacus.PrivacyEngine.make_private`` does, with σ and clip norm from a plan.
@@ -91,7 +92,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             steps_per_epoch: The steps after which iterating the loader pauses, for programs that train in epochs; with
                 ``batches`` alone, whose loader is the whole run otherwise.
             commitment: As in :func:`rustle.torch.attach`.
-            noise_multiplier, max_grad_norm, epochs, folder, mechanism, size, poisson_sampling: In the place of a plan.
+            noise_multiplier, max_grad_norm, epochs, folder, mechanism, size, poisson_sampling, float: In the place of a plan.
             divide_by: A public constant that the sums of a batch, over all ranks, are divided by. By default it is the
                 expected batch size, which depends on the data, so that ε for add-remove is refused.
 
@@ -116,12 +117,13 @@ class PrivacyEngine(opacus.PrivacyEngine):
                 poisson=poisson_sampling,
                 mechanism=mechanism,
                 size=size,
+                floats=float,
             )
             given = {"noise": noise, "batches": batches, "steps_per_epoch": steps_per_epoch}
             settings = {"commitment": commitment, "divide_by": divide_by, "clipping": clipping, **kwargs}
             return self._make(request, folder, module, optimizer, data_loader, {**given, **settings})
         planned = {"noise_multiplier": noise_multiplier, "max_grad_norm": max_grad_norm, "epochs": epochs}
-        planned |= {"mechanism": mechanism, "size": size}
+        planned |= {"mechanism": mechanism, "size": size, "float": float or None}
         kwargs |= {name: value for name, value in planned.items() if value is not None}
         check_arguments(kwargs, poisson_sampling=poisson_sampling, clipping=clipping, divide_by=divide_by)
         rank, ranks = rank_of(module)
@@ -132,7 +134,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
             raise errors.make("batches", text)
         dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
         session = _session(noise, plan, dimension)
-        check_grid(session, kwargs)
+        if session.is_on_grid:
+            check_ghost(kwargs)
         check_clip_schedule(session, kwargs)
         plan = session.plan if not isinstance(plan, Plan) else plan
         if plan.digest != session.plan.digest:
@@ -191,6 +194,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         folder: str | os.PathLike[str] = "run",
         mechanism: str | None = None,
         size: int | None = None,
+        float: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Makes a model private at (ε, δ) over ``epochs`` passes: makes the plan and the batches, and begins the run.
@@ -206,10 +210,13 @@ class PrivacyEngine(opacus.PrivacyEngine):
                 error for that. True: batches are sampled as Opacus samples them, and noise is independent.
             folder: The folder of the run. Never copy it to train twice.
             mechanism, size: As of :func:`rustle.plan`; by default the mechanism with the least error.
+            float: As of :func:`rustle.begin`. Otherwise noise is on a grid, for float32 parameters and without ghost clipping, with
+                the κ of norms as Opacus adds them, in float32.
             kwargs: Those of :meth:`make_private` beside a plan.
 
         Raises:
             rustle.errors.PlanError: The folder has the plan of other arguments.
+            rustle.errors.InvalidArgument: No grid covers the batches or the model; nothing was written.
         """
         request = _request(
             module,
@@ -220,6 +227,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             poisson=poisson_sampling,
             mechanism=mechanism,
             size=size,
+            floats=float,
         )
         return self._make(request, folder, module, optimizer, data_loader, kwargs)
 
@@ -233,8 +241,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
         if rank_of(module)[1] > 1:
             text = "several ranks without a plan; allowed: plan=, batches= and noise= of a cluster's job"
             raise errors.make("invalid_argument", text)
+        if not request.floats:
+            check_module(module, settings)
         path, batches = request.run(folder)
-        return self.make_private(
+        made = self.make_private(
             module=module,
             optimizer=optimizer,
             data_loader=loader,
@@ -243,6 +253,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
             steps_per_epoch=request.steps_per_epoch,
             **settings,
         )
+        assert self.session is not None
+        self.session.rounds.largest = request.largest
+        return made
 
     def _prepare_optimizer(
         self, *, optimizer: torch.optim.Optimizer, expected_batch_size: float, **kwargs: Any
@@ -288,7 +301,10 @@ def _request(module: torch.nn.Module, loader: DataLoader, *, clip_norm: Any, **a
         text = "the loader has no batches that can be counted; allowed: a data set with a length"
         raise errors.make("batches", text)
     records: int = len(loader.dataset)  # type: ignore[arg-type]
-    return RunRequest(layout(module), records, steps_per_epoch=len(loader), clip_norm=clip_norm, **arguments)
+    # Only sums in this process's memory are dithered.
+    rounding = None if all(p.device.type == "cpu" for p in module.parameters()) else "nearest"
+    asked = {"steps_per_epoch": len(loader), "clip_norm": clip_norm, "rounding": rounding, **arguments}
+    return RunRequest(layout(module), records, **asked)
 
 
 def _given(noise_multiplier: float | None) -> float:

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 from .. import errors
+from .._batch_bound import FLOATS
 from .._batches import Batches
 from .._session import Session
 from ..torch._tensors import is_distributed
@@ -41,7 +42,7 @@ def check_arguments(
     others: dict[str, Any], *, poisson_sampling: bool, clipping: str, divide_by: float | None
 ) -> None:
     """Refuses arguments of Opacus that a plan already sets, or that no account covers."""
-    for name in ("noise_multiplier", "max_grad_norm", "noise_generator", "epochs", "mechanism", "size"):
+    for name in ("noise_multiplier", "max_grad_norm", "noise_generator", "epochs", "mechanism", "size", "float"):
         if name in others:
             raise errors.make(
                 "invalid_argument", f"{name} is given; allowed: none beside a plan, which sets it"
@@ -57,15 +58,24 @@ def check_arguments(
         )
 
 
-def check_grid(session: Session, others: dict[str, Any]) -> None:
+def check_ghost(others: dict[str, Any], way_out: str = "") -> None:
     """Refuses ghost clipping under a plan on a grid, which has no bound of κ."""
     mode = others.get("grad_sample_mode", "hooks")
-    if session.is_on_grid and str(mode).startswith("ghost"):
+    if str(mode).startswith("ghost"):
         text = (
             f"grad_sample_mode is {mode!r} under a plan on a grid; allowed: gradients of each record ('hooks', 'functorch', "
-            "'ew'). Norms by ghost clipping are differences and products of sums in float32, whose error no κ bounds"
+            f"'ew'){way_out}. Norms by ghost clipping are differences and products of sums in float32, whose error no κ bounds"
         )
         raise errors.make("invalid_argument", text)
+
+
+def check_module(module: torch.nn.Module, others: dict[str, Any]) -> None:
+    """Refuses what no plan on a grid covers, before a run begins."""
+    check_ghost(others, f", or {FLOATS}")
+    for name, p in module.named_parameters():
+        if p.requires_grad and p.dtype != torch.float32:
+            text = f"parameter {name!r} is {p.dtype}; allowed on a grid: torch.float32, or {FLOATS}"
+            raise errors.make("invalid_argument", text)
 
 
 def check_clip_schedule(session: Session, others: dict[str, Any]) -> None:
