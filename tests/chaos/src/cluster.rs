@@ -1,6 +1,9 @@
 //! The processes, and a supervisor as any real one: what has ended is started again.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context;
 use ledger::Ledger;
@@ -16,6 +19,10 @@ pub const LEASE_TTL: Duration = Duration::from_millis(1_500);
 pub struct Cluster {
     pub processes: LocalCluster,
     pub workers: usize,
+    /// With which the processes were started.
+    pub options: ClusterOptions,
+    /// The program that they run.
+    pub program: PathBuf,
 }
 
 impl Cluster {
@@ -34,12 +41,17 @@ impl Cluster {
             .chain(["--checkpoint-interval", "2s"])
             .map(str::to_owned)
             .collect();
+        if environment.disks.is_none() {
+            let url = format!("file://{}", environment.store().display());
+            options.coordinator_flags.extend(["--checkpoint-url".to_owned(), url]);
+        }
         let ledger = environment.data_dir().join("ledger.redb");
         // A disk's own folder (lost+found) among those of the workers looks like the trace of an earlier ledger.
         if environment.disks.is_some() && !ledger.try_exists()? {
             Ledger::init(&ledger, rng::nonce()?)?;
         }
-        Ok(Self { processes: LocalCluster::start(options, KEY)?, workers })
+        let processes = LocalCluster::start(options.clone(), KEY)?;
+        Ok(Self { processes, workers, options, program: program.to_owned() })
     }
 
     pub fn signal(&self, worker: usize, signal: Signal) -> anyhow::Result<()> {

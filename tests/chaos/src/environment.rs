@@ -120,6 +120,11 @@ impl Environment {
         self.dir.join("coordinator")
     }
 
+    /// Returns the folder of checkpoints and of the ledger's anchor: apart from the ledger, unless its disk can lose power.
+    pub fn store(&self) -> PathBuf {
+        if self.disks.is_some() { self.data_dir().join("checkpoints") } else { self.dir.join("store") }
+    }
+
     pub fn namespace(&self, worker: usize) -> String {
         format!("rustle-{}-{worker}", std::process::id())
     }

@@ -15,6 +15,11 @@ pub struct Figures {
     pub faults: BTreeMap<Fault, u64>,
     /// Damaged ledgers that were refused.
     pub ledgers_refused: u64,
+    /// Requests to a copy of the ledger, or to a coordinator without its anchor's store, that were refused, by the error's kind;
+    /// and starts and commands without a ledger that were.
+    pub copies_refused: BTreeMap<&'static str, u64>,
+    /// Rows that adopted copies, and ledgers begun where one was lost, made of noise that no other ledger has.
+    pub fresh_rows: u64,
     /// Coordinators that ended because nothing more could be written.
     pub full_disks_met: u64,
     /// Processes whose own log had the time that they were set to.
@@ -49,6 +54,10 @@ impl Figures {
     pub fn take(&mut self, history: &History, seed: u64) {
         let found = history.take_violations();
         self.violations.extend(found.into_iter().map(|(broken, text)| (seed, broken, text)));
+    }
+
+    pub fn refused_on_copy(&mut self, kind: &'static str) {
+        *self.copies_refused.entry(kind).or_default() += 1;
     }
 
     pub fn recovered_after(&mut self, time: Duration) {
@@ -96,6 +105,11 @@ impl fmt::Display for Figures {
             self.longest_recovery_s,
             self.seconds,
         )?;
+        if !self.copies_refused.is_empty() {
+            let kinds: Vec<_> =
+                self.copies_refused.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+            write!(f, "; refused on copies: {}; {} rows of fresh noise", kinds.join(", "), self.fresh_rows)?;
+        }
         if self.full_disks_met > 0 {
             write!(f, "; {} met a full disk", self.full_disks_met)?;
         }

@@ -45,7 +45,31 @@ pub type Row = (JobId, u64);
 struct Observations {
     rows: BTreeMap<Row, BoundRow>,
     checked: u64,
+    /// What was bound, by the SHA-256 of a row's bytes, under every ledger.
+    released: BTreeMap<[u8; 32], (Commitment, String)>,
     violations: Vec<(Violation, String)>,
+}
+
+impl Observations {
+    /// Records bytes that left under a commitment. Returns the violation where they left under another one before.
+    fn release(
+        &mut self,
+        sha256: [u8; 32],
+        commitment: Commitment,
+        what: String,
+    ) -> Option<(Violation, String)> {
+        let (first, before) = self.released.entry(sha256).or_insert_with(|| (commitment, what.clone()));
+        let is_doubled = *first != commitment;
+        is_doubled.then(|| {
+            (Violation::Doubled, format!("{what} has the bytes of {before}, for another commitment"))
+        })
+    }
+}
+
+fn sha256(values: &[f32]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    values.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    hash.finalize().into()
 }
 
 #[derive(Default)]
@@ -86,18 +110,27 @@ impl History {
         }
     }
 
+    /// Records a row that some ledger has released, under this commitment.
+    pub fn released(&self, what: &str, commitment: Commitment, values: &[f32]) {
+        let mut seen = self.seen();
+        let broken = seen.release(sha256(values), commitment, what.to_owned());
+        seen.violations.extend(broken);
+    }
+
     /// Compares with the oracle and with what was delivered before.
     pub fn delivered(&self, job: &JobId, row: u64, got: &[f32], expected: &[f32]) {
         let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits();
         let differs = got.iter().zip(expected).position(|pair| !same(pair));
-        let mut hash = Sha256::new();
-        got.iter().for_each(|value| hash.update(value.to_le_bytes()));
-        let sha256: [u8; 32] = hash.finalize().into();
+        let sha256 = sha256(got);
         let mut seen = self.seen();
         seen.checked += 1;
         let acked = seen.rows.get_mut(&(job.clone(), row));
-        let before = acked.map(|acked| acked.sha256.replace(sha256));
+        let bound = acked.map(|acked| (acked.sha256.replace(sha256), acked.commitment));
+        let before = bound.map(|(before, _)| before);
         let mut broken = Vec::new();
+        if let Some((_, commitment)) = bound {
+            broken.extend(seen.release(sha256, commitment, format!("{job} row {row}")));
+        }
         if let Some(at) = differs {
             broken.push((Violation::Different, format!("{job} row {row} differs from the oracle at {at}")));
         }
@@ -179,7 +212,10 @@ mod tests {
         acked(&history, "a");
         history.delivered(&job, 3, &[0.0], &[0.0]);
         history.refused(&job, 3, Commitment::of_text("b"));
+        history.released("a copy's row", Commitment::of_text("a"), &[0.0]);
         assert_eq!(broken(&history), []);
+        history.released("a copy's row", Commitment::of_text("b"), &[0.0]);
+        assert_eq!(broken(&history), [Violation::Doubled], "by another ledger");
         history.refused(&job, 3, Commitment::of_text("a"));
         assert_eq!(broken(&history), [Violation::Lost]);
         acked(&history, "b");

@@ -37,6 +37,16 @@ pub enum Fault {
     Rewind,
     /// A process ends at a durable step.
     EndAt,
+    /// A second coordinator runs on a copy of the ledger.
+    CopiedLedger,
+    /// An old copy of the ledger is put in its place.
+    OldLedger,
+    /// The ledger's file is deleted beside all that it left.
+    DeletedLedger,
+    /// The workers' records are put back from an earlier copy, or those of other workers.
+    OldRecords,
+    /// The store that keeps the ledger's anchor can't be reached, or not be written to.
+    StoreGone,
     /// Machines lose power. Asked for by name alone: all disks are other ones then.
     PowerCut,
     /// No fault that the service survives: shows that a lost binding is seen. In no list.
@@ -44,7 +54,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 14] = [
+    pub const ALL: [Fault; 19] = [
         Fault::KillWorker,
         Fault::KillCoordinator,
         Fault::KillAll,
@@ -59,6 +69,11 @@ impl Fault {
         Fault::Reset,
         Fault::Rewind,
         Fault::EndAt,
+        Fault::CopiedLedger,
+        Fault::OldLedger,
+        Fault::DeletedLedger,
+        Fault::OldRecords,
+        Fault::StoreGone,
     ];
 
     pub fn is_possible(self, environment: &Environment) -> bool {
@@ -69,6 +84,8 @@ impl Fault {
             Fault::Reset => environment.has_network && environment.has_resets,
             Fault::PowerCut => environment.disks.is_some(),
             Fault::EndAt => durable_io::ARE_ARMABLE,
+            // On disks that lose power, the store is in the coordinator's folder.
+            Fault::OldLedger | Fault::StoreGone => environment.disks.is_none(),
             _ => true,
         }
     }
@@ -129,6 +146,11 @@ impl Nemesis<'_> {
             Fault::Reset => self.reset(worker, dice),
             Fault::Rewind => self.rewind(turn, dice),
             Fault::EndAt => self.end_at(turn, dice),
+            Fault::CopiedLedger => self.copied_ledger(turn, dice),
+            Fault::OldLedger => self.old_ledger(turn, dice),
+            Fault::DeletedLedger => self.deleted_ledger(turn),
+            Fault::OldRecords => self.old_records(turn),
+            Fault::StoreGone => self.store_gone(turn),
             Fault::PowerCut => self.power_cut(dice),
             Fault::Rollback => self.rollback(),
         };
@@ -164,7 +186,7 @@ impl Nemesis<'_> {
         Ok(format!("worker {worker} stopped past its lease"))
     }
 
-    fn ledger(&self) -> PathBuf {
+    pub fn ledger(&self) -> PathBuf {
         self.environment.data_dir().join("ledger.redb")
     }
 
@@ -194,16 +216,13 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Restores the ledger and its anchor to what they were before the latest rows of the jobs, in the same files, as a snapshot
-    /// of the volume would: workers alone know better.
+    /// Restores the ledger and its anchors to what they were before the latest rows of the jobs, in the same files, as a snapshot
+    /// of the volume and its store would: workers alone know better.
     fn rollback(&mut self) -> anyhow::Result<String> {
         self.cluster.kill_coordinator();
-        let old = self.ledger_and_anchor()?;
-        let before = self.session.history.rows();
+        let old = self.ledger_and_anchors()?;
         self.cluster.mend()?;
-        while self.session.history.rows() < before + 10 {
-            sleep(Duration::from_millis(20));
-        }
+        self.await_bound(10)?;
         self.cluster.kill_coordinator();
         for (path, bytes) in old {
             write(&path, &bytes)?;
@@ -211,12 +230,10 @@ impl Nemesis<'_> {
         Ok("ledger put back to an earlier moment".into())
     }
 
-    fn ledger_and_anchor(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
-        let names = fs::read_dir(self.environment.data_dir())?.map(|entry| Ok(entry?.path()));
-        let paths = names.collect::<anyhow::Result<Vec<_>>>()?.into_iter().filter(|path| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ledger.redb"))
-        });
-        paths.map(|path| Ok((path.clone(), fs::read(&path)?))).collect()
+    fn ledger_and_anchors(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+        let beside = self.anchors()?.into_iter().chain([self.ledger()]);
+        let elsewhere = files(&self.environment.store(), ".anchor");
+        beside.chain(elsewhere).map(|path| Ok((path.clone(), fs::read(&path)?))).collect()
     }
 
     /// All pieces and manifests of all jobs, while no worker has its state in memory.
@@ -225,7 +242,7 @@ impl Nemesis<'_> {
         // Without one there is nothing to damage, which is no fault of the service.
         let _ = self.runtime.block_on(self.session.client.jobs().checkpoint(&newest.job));
         (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
-        let folder = self.environment.data_dir().join("checkpoints");
+        let folder = self.environment.store();
         let mut damaged = 0;
         let mut last = String::new();
         for path in files(&folder, ".shard").into_iter().chain(files(&folder, ".json")) {

@@ -41,7 +41,7 @@ fn commitment(when: &str, row: u64) -> Commitment {
 }
 
 /// The call's answer, however often it takes. Refusals that a retry does not heal are answers.
-async fn answered<T>(mut call: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+pub async fn answered<T>(mut call: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     loop {
         match call().await {
@@ -161,11 +161,7 @@ async fn train_anew(session: &Session, before: &FormerRun, noise_id: &NoiseId) -
         let values = answered(async || fetch(session, job, 1, row, of).await).await?;
         expect_row(session, job, row, &values, &expected[row as usize]);
         let old = &case.rows[row as usize];
-        let same = values.iter().zip(old).filter(|(new, old)| new == old).count();
-        if same > old.len() / 100 {
-            let text = format!("{job} row {row}: {same} of {} values came again", old.len());
-            session.history.violation(Violation::Doubled, text);
-        }
+        expect_other(session, job, row, &values, old);
     }
     for row in 0..back_to.min(fetched) {
         let values = answered(async || fetch(session, job, 1, row, commitment("before", row)).await).await?;
@@ -187,13 +183,22 @@ async fn train_anew(session: &Session, before: &FormerRun, noise_id: &NoiseId) -
     Ok(())
 }
 
-fn expect_row(session: &Session, job: &JobId, row: u64, values: &[f32], expected: &[f32]) {
+/// Checks that a row has not the values of another one.
+pub fn expect_other(session: &Session, job: &JobId, row: u64, values: &[f32], old: &[f32]) {
+    let same = values.iter().zip(old).filter(|(new, old)| new == old).count();
+    if same > old.len() / 100 {
+        let text = format!("{job} row {row}: {same} of {} values came again", old.len());
+        session.history.violation(Violation::Doubled, text);
+    }
+}
+
+pub fn expect_row(session: &Session, job: &JobId, row: u64, values: &[f32], expected: &[f32]) {
     if values.iter().zip(expected).any(|(a, b)| a.to_bits() != b.to_bits()) {
         session.history.violation(Violation::Different, format!("{job} row {row} differs from the oracle"));
     }
 }
 
-fn expect_refused(
+pub fn expect_refused(
     session: &Session,
     job: &JobId,
     row: u64,

@@ -62,7 +62,9 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
         for route in routing.routes {
             let key = (case.job.clone(), route.shard);
             let before = current.get(&key);
-            if let Some(before) = before.filter(|before| before.epoch > route.lease_epoch) {
+            // An old copy of the ledger, whose coordinator has no workers, may say anything.
+            let is_served = route.endpoint.is_some();
+            if let Some(before) = before.filter(|before| is_served && before.epoch > route.lease_epoch) {
                 let old = before.epoch;
                 let new = route.lease_epoch;
                 let text = format!("{} shard {}: epoch fell from {old} to {new}", case.job, route.shard);

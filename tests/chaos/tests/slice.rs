@@ -36,6 +36,33 @@ fn jobs_that_go_back_while_processes_are_killed_get_fresh_rows() {
     assert!(figures.is_good(), "{:?}", figures.violations);
 }
 
+/// A copy in the original's place binds nothing; one that is adopted makes rows that the original has not.
+#[test]
+fn a_copy_of_the_ledger_binds_nothing_until_it_is_adopted() {
+    // The turn of a round is its seed, where there is one fault.
+    let figures = rounds(2..4, vec![CopiedLedger]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+    assert!(figures.copies_refused["ledger_copied"] > 0 && figures.fresh_rows > 0, "{figures}");
+}
+
+/// In its file with its anchor, and then with the workers' records too: the anchor in the store is left to know better.
+#[test]
+fn an_old_ledger_in_its_place_binds_nothing_until_the_right_one_is_back() {
+    let figures = rounds(2..4, vec![OldLedger]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+    assert!(!figures.copies_refused.is_empty(), "{figures}");
+}
+
+#[test]
+fn a_deleted_ledger_is_not_begun_again_and_records_and_stores_that_go_release_nothing_twice() {
+    let figures = rounds(0..4, vec![DeletedLedger, OldRecords, StoreGone]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+    let refused = |kind| figures.copies_refused.get(kind).copied().unwrap_or(0);
+    // The second deletion is followed by a ledger of its own.
+    assert_eq!((refused("not_started"), refused("not_begun")), (2, 1), "{figures}");
+    assert!(refused("unavailable") > 0 && figures.fresh_rows > 0, "{figures}");
+}
+
 /// Processes die before, within and after the commits of a new branch and of a binding. `make ends` has all points.
 #[test]
 fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
