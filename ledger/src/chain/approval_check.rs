@@ -1,6 +1,6 @@
 //! The check of what chains of data sets say of approvals against the branches of jobs.
 
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 
 use crate::{
     error::Fail,
