@@ -41,7 +41,6 @@ class RunRequest:
         poisson: Whether batches are sampled by Poisson sampling.
         mechanism, size: As of :func:`rustle.plan`.
         norm_dtype: As of :func:`rustle.plan`; None where it is float32 and not the caller's to choose.
-        rounding: As of :func:`rustle.plan`, where only one will do.
         floats: Whether rows are floating-point numbers in the place of integers on a grid.
 
     Raises:
@@ -62,7 +61,6 @@ class RunRequest:
         mechanism: str | None = None,
         size: int | None = None,
         norm_dtype: str | None = None,
-        rounding: str | None = None,
         floats: bool = False,
     ):
         if not isinstance(epochs, int) or epochs < 1:
@@ -79,8 +77,7 @@ class RunRequest:
         self.steps_per_epoch, self.records = steps_per_epoch, records
         self.noise_multiplier, self.promise, self.poisson = noise_multiplier, promise, poisson
         self.mechanism, self.size = ("identity" if poisson else mechanism), size
-        self.floats = floats
-        self._rounding, self._summing_error = (None if floats else rounding), None
+        self.floats, self._summing_error = floats, None
         #: The most records of a batch whose sum the plan's grid covers, None for floating-point rows.
         self.largest: int | None = None
         if not floats:
@@ -147,7 +144,6 @@ class RunRequest:
             mechanism=self.mechanism,
             size=self.size,
             summing_error=self._summing_error,
-            rounding=self._rounding,
             float=self.floats,
         )
 
@@ -218,8 +214,6 @@ class RunRequest:
         for name, has, asked in compared:
             _check_equal(path, name, has, asked)
         if plan.grid is not None:
-            if self._rounding is not None:
-                _check_equal(path, "grid.rounding", plan.grid["rounding"], self._rounding)
             kappa, needed = plan.grid["summing_error"], self._summing_error
             _check_equal(path, "grid.summing_error", kappa, needed, keeps=kappa >= needed)
         if self.promise is not None:

@@ -301,10 +301,7 @@ def _request(module: torch.nn.Module, loader: DataLoader, *, clip_norm: Any, **a
         text = "the loader has no batches that can be counted; allowed: a data set with a length"
         raise errors.make("batches", text)
     records: int = len(loader.dataset)  # type: ignore[arg-type]
-    # Only sums in this process's memory are dithered.
-    rounding = None if all(p.device.type == "cpu" for p in module.parameters()) else "nearest"
-    asked = {"steps_per_epoch": len(loader), "clip_norm": clip_norm, "rounding": rounding, **arguments}
-    return RunRequest(layout(module), records, **asked)
+    return RunRequest(layout(module), records, steps_per_epoch=len(loader), clip_norm=clip_norm, **arguments)
 
 
 def _given(noise_multiplier: float | None) -> float:

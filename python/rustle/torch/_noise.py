@@ -103,7 +103,7 @@ class Noise:
     def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
         """Binds the next step's row for these local sums, fetches it whole and returns it. Adds nothing."""
         if self.session.is_on_grid:
-            check_addable(self.session.plan, "sums that are sharded, not contiguous or not on the CPU")
+            check_addable(self.session.plan, "sums that are sharded or share memory")
         step, commitment = self._next(sums, divide_by)
         row = Row(self.session, step, self.wanted, commitment)
         self._advance()
@@ -221,7 +221,13 @@ class Noise:
 
         Returns False, having done nothing, where their memory does not allow that.
         """
-        arrays = None if self.reduce or self.sharded or len(self.wanted) != 1 else _tensors.in_place(sums)
+        if self.reduce or self.sharded or len(self.wanted) != 1:
+            return False
+        arrays, copies = _tensors.in_place(sums), {}
+        if arrays is None and self._is_dithered:
+            # The session alone knows the dither. It takes them from this process's memory, all of them or none.
+            copies = _tensors.host_copies(sums)
+            arrays = _tensors.in_place(copies)
         if arrays is None:
             return False
         step, commitment = self._next(sums, divide_by)
@@ -234,8 +240,14 @@ class Noise:
             raise errors.make("step", text)
         pieces = [(self.pieces[name].start, array) for name, array in arrays.items()]
         self.session.add_to(pieces, step, self.wanted[0], commitment, divide_by)
+        for name, copy in copies.items():
+            sums[name].copy_(copy)
         self._advance()
         return True
+
+    @property
+    def _is_dithered(self) -> bool:
+        return self.session.is_on_grid and self.session.plan.grid["rounding"] == "dithered"
 
     def reserve(self, steps: int = 1) -> None:
         """Binds and fetches the rows of the next steps in the background."""

@@ -146,5 +146,10 @@ def in_place(sums: dict[str, torch.Tensor]) -> dict[str, np.ndarray] | None:
     return {name: value.detach().reshape(-1).numpy() for name, value in sums.items()} if fits and apart else None
 
 
+def host_copies(sums: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Returns the sums in C order in this process's memory: copies, also of those that are there."""
+    return {name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in sums.items()}
+
+
 def raw_bytes(value: torch.Tensor) -> np.ndarray:
     return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
