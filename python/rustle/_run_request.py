@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Sequence
 
-from . import _planning, errors, schemes
+from . import _arguments, _planning, errors, schemes
 from ._batches import Batches
 from ._connect import connect
 from ._native import Plan
@@ -62,8 +62,10 @@ class RunRequest:
         if poisson and mechanism not in (None, "identity"):
             text = f"mechanism is {mechanism} and batches are Poisson samples; allowed: identity, whose account is amplified"
             raise errors.make("invalid_argument", text)
-        self.layout = [(name, list(shape)) for name, shape in parameters]
-        self.epochs, self.clip_norm = epochs, float(clip_norm)
+        self.layout = _arguments.parameters(parameters)
+        self.epochs, self.clip_norm = epochs, _arguments.above_zero("clip_norm", clip_norm)
+        if promise is not None:
+            promise = _arguments.number("epsilon", promise[0]), _arguments.number("delta", promise[1])
         self.steps_per_epoch, self.records = steps_per_epoch, records
         self.noise_multiplier, self.promise, self.poisson = noise_multiplier, promise, poisson
         self.mechanism, self.size = ("identity" if poisson else mechanism), size
@@ -221,9 +223,10 @@ def begin(
             "run", parameters=rustle.torch.layout(model), records=len(data), batch_size=64, epochs=5, epsilon=4, delta=1e-5
         )
     """
-    for name, value in (("records", records), ("batch_size", batch_size)):
-        if value < 1:
-            raise errors.make("invalid_argument", f"{name} is {value}; allowed: 1 or more")
+    folder, poisson = _arguments.path("folder", folder), _arguments.flag("poisson", poisson)
+    if os.path.isfile(folder):
+        raise _arguments.refused("folder", folder, "a folder, which is made where it is missing")
+    records, batch_size = _arguments.whole("records", records, 1), _arguments.whole("batch_size", batch_size, 1)
     request = RunRequest(
         parameters,
         records,
