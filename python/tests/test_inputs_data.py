@@ -3,10 +3,10 @@
 import datetime
 
 import pytest
-from inputs import RUN, SEED, STEPS, check, table, world
+from inputs import SEED, STEPS, check, table, world
 
 import rustle
-from rustle import schemes, user_level
+from rustle import schemes
 
 on = pytest.fixture(scope="module")(world)
 
