@@ -56,9 +56,8 @@ class RunRequest:
         if not isinstance(epochs, int) or epochs < 1:
             text = f"epochs is {epochs}; allowed: 1 or more, the passes of the whole training, which its noise depends on"
             raise errors.make("invalid_argument", text)
-        if noise_multiplier is not None and not (noise_multiplier > 0 and math.isfinite(noise_multiplier)):
-            text = f"noise_multiplier is {noise_multiplier}; allowed: finite and above zero"
-            raise errors.make("invalid_argument", text)
+        if noise_multiplier is not None:
+            noise_multiplier = _arguments.above_zero("noise_multiplier", noise_multiplier)
         if poisson and mechanism not in (None, "identity"):
             text = f"mechanism is {mechanism} and batches are Poisson samples; allowed: identity, whose account is amplified"
             raise errors.make("invalid_argument", text)
@@ -76,6 +75,7 @@ class RunRequest:
         Raises:
             rustle.errors.PlanError: The folder has the plan of other arguments.
         """
+        folder = _arguments.path("folder", folder)
         text = (
             "rows of this run are floating-point numbers: its ε does not hold against someone who reads every bit "
             "(docs/grid.md); plans of rustle.plan are on a grid, where it does"

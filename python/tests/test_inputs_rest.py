@@ -66,7 +66,7 @@ def bound(scores=(0.1, 0.9), included=(False, True), **changes):
 
 REST = [
     ("scores of texts", bound(scores=["a", "b"]), "scores"),
-    ("scores None", bound(scores=None), "scores"),
+    ("scores None", bound(scores=None), "labels is 2; allowed: one for each score"),
     ("two lengths", bound(scores=[0.1]), "1|2"),
     ("scores NaN", bound(scores=[float("nan"), 1.0]), "score"),
     ("delta a string", bound(delta="1e-5"), "delta is '1e-5'; allowed: "),
@@ -84,7 +84,7 @@ REST = [
     ("canaries zero", lambda on: audit.coins(0, 0), "canaries is 0; allowed: "),
     ("a seed that is a text", lambda on: audit.coins(10, "seed"), "seed is 'seed'; allowed: "),
     ("a training that is none", lambda on: audit.black_box(None, 10, delta=1e-5), "train is None; allowed: a function"),
-    ("a training without answer", lambda on: audit.black_box(lambda *_: None, 10, delta=1e-5), "scores"),
+    ("a training without answer", lambda on: audit.black_box(lambda *_: None, 10, delta=1e-5), "what train returned is None; allowed: one number"),
     ("canaries needed: epsilon None", lambda on: audit.canaries_needed(epsilon=None, delta=1e-5), "epsilon is None; allowed: "),
     ("metrics of a URL", lambda on: metrics.Metrics("inproc://run"), "session is 'inproc://run'; allowed: .*rustle.connect"),
     ("metrics: sink a number", lambda on: metrics.Metrics(on.session, 3), "sink is int; allowed: "),

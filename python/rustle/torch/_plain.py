@@ -32,7 +32,8 @@ def check_named(model: Any) -> None:
     if isinstance(model, torch.nn.Module):
         return
     allowed = "a torch.nn.Module, or names with parameters such as list(model.named_parameters())"
-    pairs = isinstance(model, (list, tuple, dict)) or hasattr(model, "__next__")
+    # Generators can't be looked into; that of model.parameters() has its name.
+    pairs = isinstance(model, (list, tuple)) or hasattr(model, "__next__") and getattr(model, "__name__", "") != "parameters"
     if not pairs or (isinstance(model, (list, tuple)) and not all(_is_named(one) for one in model)):
         raise _arguments.refused("model", model, allowed)
 
