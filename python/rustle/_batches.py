@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
+import re
 import tempfile
 from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from . import _native, errors
+from . import _arguments, _native, errors
 from ._owners import Owners
 
 
@@ -34,16 +36,26 @@ class Batches:
     def __init__(
         self, scheme: dict[str, Any], population: int | Sequence[int] | Owners, iterations: int, seed: bytes
     ):
+        if not isinstance(scheme, dict) or "kind" not in scheme:
+            raise _arguments.refused("scheme", scheme, "one of rustle.schemes, such as rustle.schemes.poisson(0.01)")
         self.scheme = dict(scheme)
-        self.population: int | list[int] | Owners = (
-            population if isinstance(population, (int, Owners)) else [int(size) for size in population]
-        )
+        self.population = _population(population)
+        iterations = _arguments.whole("iterations", iterations)
+        seed = _arguments.octets("seed", seed, "32 secret bytes, as os.urandom(32) or Batches.seed_file gives them", "batches")
         owned = isinstance(self.population, Owners)
         drawn = self.population._native if isinstance(self.population, Owners) else self.population
-        self._native = _native.Batches(json.dumps(scheme), drawn, iterations, bytes(seed))
+        try:
+            self._native = _native.Batches(json.dumps(scheme, allow_nan=False), drawn, iterations, seed)
+        except (TypeError, ValueError) as error:
+            # The text of a scheme that can't be read names no argument.
+            if isinstance(error, errors.InvalidArgument) and error.kind != "invalid_argument":
+                raise
+            why = re.sub(r" at line \d+ column \d+", "", str(error))
+            text = f"scheme is {_arguments.shown(scheme)} ({why}); allowed: one of rustle.schemes"
+            raise errors.make("batches", text) from error
         named = self._native.digest if owned else drawn
         said = json.dumps([self.scheme, named, iterations], sort_keys=True).encode()
-        self.digest = hashlib.sha256(b"rustle batches v1" + bytes(seed) + said).hexdigest()
+        self.digest = hashlib.sha256(b"rustle batches v1" + seed + said).hexdigest()
 
     @staticmethod
     def seed_file(path: str | os.PathLike[str]) -> bytes:
@@ -54,7 +66,9 @@ class Batches:
         Raises:
             rustle.errors.InvalidArgument: The file has other than 32 bytes.
         """
-        path = os.path.abspath(path)
+        path = os.path.abspath(_arguments.path("path", path))
+        if os.path.isdir(path):
+            raise _arguments.refused("path", path, "a file, which is made where it is missing, and no folder", "batches")
         if not os.path.exists(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             # Under another name first, so that a seed never appears cut short.
@@ -81,6 +95,10 @@ class Batches:
     def __getitem__(self, round: int) -> np.ndarray:
         """Returns the records of a round, ascending, int64. Negative numbers count from the end."""
         rounds = len(self)
+        try:
+            round = operator.index(round)
+        except TypeError:
+            raise _arguments.refused("round", round, f"0 to {rounds - 1}", "batches") from None
         if not -rounds <= round < rounds:
             raise IndexError(f"round is {round}; allowed: 0 to {rounds - 1}")
         return self._native.batch(round % rounds)[1]
@@ -139,3 +157,16 @@ class Batches:
 
     def __repr__(self) -> str:
         return f"Batches({self.scheme['kind']}, iterations={len(self)})"
+
+
+def _population(population: Any) -> int | list[int] | Owners:
+    """Returns the number of records, the number of each user, or the owners."""
+    if isinstance(population, Owners):
+        return population
+    if isinstance(population, (list, tuple)) or np.ndim(population) == 1:
+        return [_arguments.whole(f"population[{at}]", size, kind="batches") for at, size in enumerate(population)]
+    try:
+        return _arguments.whole("population", population, kind="batches")
+    except errors.InvalidArgument:
+        allowed = "the number of records, a list of numbers of each user's, or rustle.Owners"
+        raise _arguments.refused("population", population, allowed, "batches") from None

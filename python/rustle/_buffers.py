@@ -36,9 +36,8 @@ def _array(buffer: Any, allowed: str) -> np.ndarray:
             return np.from_dlpack(buffer)
         return np.asarray(memoryview(buffer))
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        raise errors.make(
-            "buffer", f"{type(buffer).__name__} gives no memory to write to ({error}); {allowed}"
-        ) from error
+        what = "None" if buffer is None else f"the buffer is a {type(buffer).__name__}, which"
+        raise errors.make("buffer", f"{what} gives no memory of numbers; {allowed}") from error
 
 
 def _of_tensor(tensor: Any, allowed: str) -> np.ndarray:

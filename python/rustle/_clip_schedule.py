@@ -9,7 +9,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import errors
+from . import _arguments, errors
 
 Norms = Sequence[float] | Callable[[int], float]
 
@@ -58,7 +58,8 @@ class ClipNorms:
                 has a trainer, a schedule, a row or a position already.
         """
         plan = self.plan
-        found = [norms(step) for step in range(plan.iterations)] if callable(norms) else list(norms)
+        given = [norms(step) for step in range(plan.iterations)] if callable(norms) else norms
+        found = _arguments.numbers("norms", given)
         if len(found) != plan.iterations:
             text = f"the schedule has {len(found)} clip norms; allowed: {plan.iterations}, one for each step of the plan"
             raise errors.make("invalid_argument", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from . import errors
+from . import _arguments, errors
 
 _DECLARED, _UNKEYED, _EXACT = b"\x01", b"\x02", b"\x03"
 
@@ -20,7 +20,7 @@ class Commitment:
     __slots__ = ("data",)
 
     def __init__(self, data: bytes):
-        data = bytes(data)
+        data = _arguments.octets("data", data, "33 bytes, the first 1 (declared) or 3 (exact)")
         if len(data) != 33 or data[:1] not in (_DECLARED, _EXACT):
             found = f"of {len(data)} bytes"
             if len(data) == 33 and data[:1] == _UNKEYED:
@@ -37,7 +37,7 @@ class Commitment:
 
         Its SHA-256 is what readers of the ledger see, so a text that can be guessed is no secret.
         """
-        data = text.encode() if isinstance(text, str) else bytes(text)
+        data = text.encode() if isinstance(text, str) else _arguments.octets("text", text, "a text, bytes")
         return cls(_DECLARED + hashlib.sha256(b"rustle commitment v1" + data).digest())
 
     @classmethod

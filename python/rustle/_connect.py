@@ -7,7 +7,7 @@ import sys
 import weakref
 from collections.abc import Iterable
 
-from . import _native, _notes, errors
+from . import _arguments, _native, _notes, errors
 from ._data_set import AccountWords, DataSet, account_of, check_folder
 from ._session import Session
 from .sampling import Sampling
@@ -68,6 +68,8 @@ def connect(
         rustle.errors.LedgerMissing: The folder's ledger is lost, or never came with its key. Nothing was created.
         rustle.errors.Unavailable: No coordinator answers.
     """
+    forms = "a text such as 'inproc://FOLDER' (f'inproc://{folder}') or 'grpcs://HOST:PORT?tls_dir=FOLDER'"
+    url, adopt = _arguments.text("url", url, forms), _arguments.flag("adopt", adopt)
     account = account_of(data_set, batches, blocks)
     if url.startswith("mpi://"):
         from ._mpi import session_of

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from . import _native, _notes, errors
+from . import _arguments, _native, _notes, errors
 from .sampling import CyclicPoisson, Sampling
 
 
@@ -43,11 +43,12 @@ class DataSet:
         per_block: bool = False,
     ):
         self.folder = folder_of(url)
-        self.name = name
-        self.unit = unit
-        self.neighbouring = neighbouring
+        self.name = _arguments.text("name", name)
+        self.unit = _arguments.text("unit", unit, "example, user, device")
+        self.neighbouring = _arguments.text("neighbouring", neighbouring, "zero-out, add-remove, replace")
+        amount, per_block = _amount(epsilon, delta), _arguments.flag("per_block", per_block)
         is_new = not os.path.exists(os.path.join(self.folder, "ledger.redb"))
-        _native.create_data_set(self.folder, (name, unit, neighbouring), (epsilon, delta), per_block)
+        _native.create_data_set(self.folder, (name, unit, neighbouring), amount, per_block)
         if is_new:
             _notes.write(self.folder)
 
@@ -57,7 +58,7 @@ class DataSet:
 
     def grant(self, *, epsilon: float, delta: float) -> None:
         """Replaces the budget by one that holds all that is spent and reserved."""
-        _native.grant_budget(self.folder, self.name, (epsilon, delta))
+        _native.grant_budget(self.folder, self.name, _amount(epsilon, delta))
 
     def add_block(
         self,
@@ -77,8 +78,9 @@ class DataSet:
         if (epsilon is None) != (delta is None):
             text = "one of epsilon and delta is given; allowed: both, or neither for those of the data set"
             raise errors.make("invalid_argument", text)
-        budget = None if epsilon is None or delta is None else (epsilon, delta)
-        _native.add_block(self.folder, self.name, block, (_day(start), _day(until)), budget)
+        budget = None if epsilon is None or delta is None else _amount(epsilon, delta)
+        days = _day("start", start), _day("until", until)
+        _native.add_block(self.folder, self.name, _arguments.text("block", block), days, budget)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, format: str | None = None) -> str:
         """Returns the report on the data set, to be signed, and writes it to ``path`` if there is one.
@@ -87,12 +89,12 @@ class DataSet:
 
         ``format``: markdown, html or json; by default the one that the path's ending names.
         """
-        ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
+        path = None if path is None else _arguments.path("path", path)
+        ending = os.path.splitext(path)[1].lower() if path is not None else ""
         format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
-        text = _native.data_set_report(self.folder, self.name, format)
+        text = _native.data_set_report(self.folder, self.name, _arguments.text("format", format, "markdown, html, json"))
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            _arguments.write(path, text)
         return text
 
 
@@ -127,12 +129,13 @@ def account_of(
         if batches is not None:
             raise errors.make("invalid_argument", "batches are given without a data_set; allowed: both, or neither")
         return None
+    _arguments.instance("data_set", data_set, DataSet, "a rustle.DataSet of the job's folder")
     return Account(data_set.name, data_set.unit, data_set.neighbouring, batches, tuple(blocks or ())).words()
 
 
 def folder_of(url: str) -> str:
     """Returns the folder of a URL of an engine in this process."""
-    scheme, _, rest = url.partition("://")
+    scheme, _, rest = _arguments.text("url", url, "inproc://FOLDER").partition("://")
     folder, question, _ = rest.partition("?")
     if scheme != "inproc" or not folder or question:
         text = f"url is {url!r}; allowed: inproc://FOLDER. At a coordinator data sets are recorded by rustle budget create"
@@ -148,10 +151,14 @@ def check_folder(url: str, data_set: DataSet) -> None:
         raise errors.make("invalid_argument", text)
 
 
-def _day(day: datetime.date | str) -> str:
-    if isinstance(day, datetime.datetime):
-        raise errors.make("invalid_argument", f"day is {day!r}; allowed: a datetime.date, or a text such as '2026-11-01'")
+def _day(name: str, day: datetime.date | str) -> str:
+    if isinstance(day, datetime.datetime) or not isinstance(day, (datetime.date, str)):
+        raise _arguments.refused(name, day, "a datetime.date, or a text such as '2026-11-01'")
     return day.isoformat() if isinstance(day, datetime.date) else day
+
+
+def _amount(epsilon: float, delta: float) -> tuple[float, float]:
+    return _arguments.number("epsilon", epsilon), _arguments.number("delta", delta)
 
 
 def _sampling(batches: Sampling | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
-from . import errors
+from . import _arguments, errors
 from .grid import summing_error as summing_error_of
 
 #: Why no plan on a grid is accounted for under add-remove.
@@ -44,7 +44,7 @@ def chosen(
         rustle.errors.InvalidArgument: Nothing says how the job sums, or it is said twice.
     """
     given = {"batch_size": batch_size, "summing_error": summing_error, "rounding": rounding}
-    if floats:
+    if _arguments.flag("float", floats):
         for name, value in given.items():
             if value is not None:
                 raise errors.make("invalid_argument", f"{name} is {value} and float is True; allowed: one of them")
@@ -56,7 +56,12 @@ def chosen(
     if size is None:
         text = f"dimension and parameters are missing; allowed: one of them, which an account on a grid depends on, {out}"
         raise errors.make("invalid_argument", text)
+    if summing_error is not None:
+        summing_error = _arguments.number("summing_error", summing_error)
+    if rounding is not None:
+        rounding = _arguments.text("rounding", rounding, "nearest, dithered, contributions")
     if batch_size is not None:
+        batch_size = _arguments.whole("batch_size", batch_size, 1)
         if summing_error is not None:
             text = f"batch_size is {batch_size} and summing_error is {summing_error}; allowed: one of them"
             raise errors.make("invalid_argument", text)

@@ -55,7 +55,8 @@ class Layout:
             layout = cls(named)
         if layout.dimension != session.dimension:
             text = (
-                f"the parameters have {layout.dimension} coordinates in all, the job has {session.dimension}"
+                f"the parameters have {layout.dimension} coordinates in all; allowed: {session.dimension}, as many as the "
+                "job has: another plan or model"
             )
             raise errors.make("layout", text)
         return layout

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Callable, Sequence
 
-from . import errors
+from . import _arguments, errors
 from ._native import Plan
 
 _MECHANISM = re.compile(r"^\[mechanism\]\n(?:(?!\[).*\n?)*", re.MULTILINE)
@@ -34,8 +34,9 @@ def scale_noise(plan: Plan, factors: Sequence[float] | Callable[[int], float]) -
         falling = rustle.scale_noise(flat, lambda step: 0.999**step)
         rustle.calibrate(falling, epsilon=4, delta=1e-5).save("run/plan.toml")
     """
+    plan = _arguments.plan(plan)
     steps = plan.iterations
-    found = [float(factors(step)) for step in range(steps)] if callable(factors) else [float(one) for one in factors]
+    found = _arguments.numbers("factors", [factors(step) for step in range(steps)] if callable(factors) else factors)
     if len(found) != steps:
         text = f"there are {len(found)} factors; allowed: {steps}, one for each step of the plan"
         raise errors.make("invalid_argument", text)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Hashable, Iterable
+from collections.abc import Hashable, Iterable
 
-from . import _native, errors
+from . import _arguments, _native, errors
 
 
 class Owners:
@@ -32,11 +32,16 @@ class Owners:
     def __init__(self, records: Iterable[tuple[int, Iterable[Hashable]]]):
         numbers: dict[Hashable, int] = {}
         rows = []
-        for record, names in records:
-            if isinstance(names, (str, bytes)):
+        if isinstance(records, (str, bytes)) or not isinstance(records, Iterable):
+            raise _arguments.refused("records", records, "pairs of a record's number and a list of its owners", "batches")
+        for at, pair in enumerate(records):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise _arguments.refused(f"records[{at}]", pair, "a pair of a record's number and a list of its owners", "batches")
+            record, names = _arguments.whole(f"the number of records[{at}]", pair[0], kind="batches"), pair[1]
+            if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
                 text = f"the owners of record {record} are {names!r}; allowed: a list of names, such as [{names!r}]"
                 raise errors.make("batches", text)
-            rows.append((int(record), [numbers.setdefault(name, len(numbers)) for name in names]))
+            rows.append((record, [_number_of(name, record, numbers) for name in names]))
         self._native = _native.Owners(rows)
 
     @classmethod
@@ -47,7 +52,10 @@ class Owners:
             rustle.errors.InvalidArgument: The file can't be read, or a line says something else.
         """
         owners = cls.__new__(cls)
-        owners._native = _native.Owners.read(os.fspath(path))
+        file = _arguments.path("path", path)
+        if not os.path.isfile(file):
+            raise _arguments.refused("path", file, "a file that is there, with a line for each record", "batches")
+        owners._native = _native.Owners.read(file)
         return owners
 
     def __len__(self) -> int:
@@ -59,3 +67,10 @@ class Owners:
 
     def __repr__(self) -> str:
         return f"Owners({len(self)} records, {self.count} owners)"
+
+
+def _number_of(name: Hashable, record: int, numbers: dict[Hashable, int]) -> int:
+    """Returns an owner's number: a new one for a name that was not seen yet."""
+    if not isinstance(name, Hashable):
+        raise _arguments.refused(f"an owner of record {record}", name, "a name: a text, a number", "batches")
+    return numbers.setdefault(name, len(numbers))

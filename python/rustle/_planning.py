@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, Callable, Sequence
 
-from . import _grid_choice, _native, errors
+import numpy as np
+
+from . import _arguments, _grid_choice, _native, errors
 from ._deprecated import warn_renamed
 from ._native import Plan
 from .sampling import BallsInBins, BMinSep, CyclicPoisson, Sampling
@@ -58,8 +61,8 @@ def plan(
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
     grid = _grid_choice.chosen(dimension, parameters, batch_size, summing_error, rounding, norm_dtype, float)
-    sharing = (workers, memory_per_worker)
-    found = _float_plan(run, (epsilon, delta), mechanism, size, sampling_probability, sharing, within, grid is not None)
+    promise, search = _promise(epsilon, delta), _search(sampling_probability, workers, memory_per_worker, within)
+    found = _float_plan(run, promise, mechanism, size, *search, grid is not None)
     if grid is None:
         return found
     if sampling_probability is not None and mechanism is None:
@@ -77,8 +80,10 @@ def _float_plan(
     within: float,
     on_grid: bool,
 ) -> Plan:
+    if size is not None:
+        size = _arguments.whole("size", size)
     if mechanism is not None:
-        return _native.optimise(run, promise, mechanism, size)
+        return _native.optimise(run, promise, _arguments.text("mechanism", mechanism), size)
     if size is not None:
         raise errors.make("invalid_argument", f"size is {size}; allowed: none without a mechanism")
     answer, plans = _native.suggest(run, promise, sampling_probability, workers, within, on_grid)
@@ -120,8 +125,8 @@ def suggest(
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
     grid = _grid_choice.chosen(dimension, parameters, batch_size, summing_error, rounding, norm_dtype, float)
-    sharing = (workers, memory_per_worker)
-    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, sharing, within, grid is not None)
+    search = _search(sampling_probability, workers, memory_per_worker, within)
+    answer, plans = _native.suggest(run, _promise(epsilon, delta), *search, grid is not None)
     found = json.loads(answer)
     entries: list[dict[str, Any]] = []
     refused: errors.RustleError | None = None
@@ -145,17 +150,27 @@ def calibrate(plan: Plan, *, epsilon: float, delta: float) -> Plan:
 
     Of a plan on a grid the step is chosen anew, and the noise multiplier is higher by what the grid costs.
     """
-    return _native.calibrate(plan, epsilon, delta)
+    return _native.calibrate(_arguments.plan(plan), *_promise(epsilon, delta))
 
 
 def epsilon(event: dict[str, Any], *, delta: float, neighbouring: str = "zero-out") -> float:
     """ε of an event at δ, as ``rustle account event`` gives it. ``neighbouring``: zero-out, add-remove, replace."""
-    return _native.event_epsilon(json.dumps(event), delta, neighbouring)
+    allowed = "a dict of an event, as rustle.event and Batches.event give it"
+    if not isinstance(event, dict) or "kind" not in event:
+        raise _arguments.refused("event", event, allowed)
+    try:
+        text = json.dumps(event)
+    except (TypeError, ValueError):
+        raise _arguments.refused("event", event, f"{allowed}, of numbers, texts and lists") from None
+    relation = _arguments.text("neighbouring", neighbouring, "zero-out, add-remove, replace")
+    return _native.event_epsilon(text, _arguments.number("delta", delta), relation)
 
 
 def event(plan: Plan, *, sampling_probability: float | None = None) -> dict[str, Any]:
     """A plan's run as an event: batches in any order, or cyclic Poisson at an average rate."""
-    return json.loads(_native.plan_event(plan, sampling_probability))
+    if sampling_probability is not None:
+        sampling_probability = _arguments.number("sampling_probability", sampling_probability)
+    return json.loads(_native.plan_event(_arguments.plan(plan), sampling_probability))
 
 
 def report(
@@ -175,7 +190,7 @@ def report(
     by public constants, and neither batches nor anything released depends on how many records there are. ``format``: markdown, html or json; by default the one that the path's ending names.
     ``unit``: whose contribution of each round is clipped: user, example, device or owner.
     """
-    return statement(plan, None, path, delta, neighbouring, batches, format, unit)
+    return statement(_arguments.plan(plan), None, path, delta, neighbouring, batches, format, unit)
 
 
 class Statement(str):
@@ -202,15 +217,19 @@ def statement(
     unit: str,
     noted: Callable[[str, str], str] = lambda text, _: text,
 ) -> str:
-    ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
+    path = None if path is None else _arguments.path("path", path)
+    ending = os.path.splitext(path)[1].lower() if path is not None else ""
     format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
-    deltas = [delta] if isinstance(delta, (int, float)) else list(delta)
+    listed = isinstance(delta, Iterable) and not isinstance(delta, str) and np.ndim(delta) > 0
+    deltas = _arguments.numbers("delta", delta) if listed else [_arguments.number("delta", delta)]
+    format = _arguments.text("format", format, "markdown, html, json")
+    neighbouring = _arguments.text("neighbouring", neighbouring, "zero-out, add-remove, replace")
+    unit = _arguments.text("unit", unit, "user, example, device, owner")
     made = _native.statement(plan, job, deltas, (neighbouring, unit), sampling_arguments(batches), format)
     text = Statement(noted(made, format))
     text.format = format
     if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        _arguments.write(path, text)
     return text
 
 
@@ -239,7 +258,24 @@ def _participations(max_participations: int | None, epochs: int | None) -> int:
             "epochs, where that is once an epoch"
         )
         raise errors.make("invalid_argument", text)
-    return int(epochs if max_participations is None else max_participations)  # type: ignore[arg-type]
+    if max_participations is None:
+        return _arguments.whole("epochs", epochs)
+    return _arguments.whole("max_participations", max_participations)
+
+
+def _promise(epsilon: float, delta: float) -> tuple[float, float]:
+    return _arguments.number("epsilon", epsilon), _arguments.number("delta", delta)
+
+
+def _search(
+    sampling_probability: float | None, workers: int, memory_per_worker: int | None, within: float
+) -> tuple[float | None, tuple[int, int | None], float]:
+    if sampling_probability is not None:
+        sampling_probability = _arguments.number("sampling_probability", sampling_probability)
+    if memory_per_worker is not None:
+        memory_per_worker = _arguments.whole("memory_per_worker", memory_per_worker)
+    sharing = (_arguments.whole("workers", workers), memory_per_worker)
+    return sampling_probability, sharing, _arguments.number("within", within)
 
 
 def _run(
@@ -251,13 +287,12 @@ def _run(
     parameters: Parameters | None,
     objective: str,
 ) -> dict[str, Any]:
-    shapes = [(name, list(shape)) for name, shape in parameters] if parameters is not None else None
     return {
-        "iterations": iterations,
-        "min_sep": min_sep,
+        "iterations": _arguments.whole("iterations", iterations, 1),
+        "min_sep": _arguments.whole("min_sep", min_sep),
         "max_participations": max_participations,
-        "clip_norm": clip_norm,
-        "dimension": dimension,
-        "parameters": shapes,
-        "objective": objective,
+        "clip_norm": _arguments.above_zero("clip_norm", clip_norm),
+        "dimension": None if dimension is None else _arguments.whole("dimension", dimension, 1),
+        "parameters": None if parameters is None else _arguments.parameters(parameters),
+        "objective": _arguments.text("objective", objective, "rms, max, last"),
     }

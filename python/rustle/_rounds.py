@@ -6,10 +6,10 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from . import _assumptions, errors
+from . import _arguments, _assumptions, errors
 from ._batches import Batches
 from ._round_guard import RoundGuard
-from ._session import Session
+from ._session import Session, check_session
 
 
 class Rounds(RoundGuard):
@@ -55,13 +55,14 @@ class Rounds(RoundGuard):
         ranks: int = 1,
         steps_per_epoch: int | None = None,
     ):
+        _arguments.instance("batches", batches, Batches, "rustle.Batches, and then the session")
+        check_session(session)
         super().__init__(session)
+        rank, ranks = _arguments.whole("rank", rank), _arguments.whole("ranks", ranks, 1)
         if not 0 <= rank < ranks:
             raise errors.make("invalid_argument", f"rank is {rank}; allowed: 0 to {ranks - 1}")
-        if steps_per_epoch is not None and steps_per_epoch < 1:
-            raise errors.make(
-                "invalid_argument", f"steps_per_epoch is {steps_per_epoch}; allowed: 1 or more"
-            )
+        if steps_per_epoch is not None:
+            steps_per_epoch = _arguments.whole("steps_per_epoch", steps_per_epoch, 1)
         if batches.event["kind"] == "user-level":
             unit = batches.event["unit"]
             text = f"the {unit} may have several sampled records in a batch; allowed: rustle.user_level.Training"

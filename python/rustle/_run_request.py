@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Sequence
 
-from . import _planning, errors, schemes
+from . import _arguments, _planning, errors, schemes
 from ._batch_bound import FLOATS, batch_summing_error, largest_batch
 from ._batches import Batches
 from ._connect import connect
@@ -66,14 +66,15 @@ class RunRequest:
         if not isinstance(epochs, int) or epochs < 1:
             text = f"epochs is {epochs}; allowed: 1 or more, the passes of the whole training, which its noise depends on"
             raise errors.make("invalid_argument", text)
-        if noise_multiplier is not None and not (noise_multiplier > 0 and math.isfinite(noise_multiplier)):
-            text = f"noise_multiplier is {noise_multiplier}; allowed: finite and above zero"
-            raise errors.make("invalid_argument", text)
+        if noise_multiplier is not None:
+            noise_multiplier = _arguments.above_zero("noise_multiplier", noise_multiplier)
         if poisson and mechanism not in (None, "identity"):
             text = f"mechanism is {mechanism} and batches are Poisson samples; allowed: identity, whose account is amplified"
             raise errors.make("invalid_argument", text)
-        self.layout = [(name, list(shape)) for name, shape in parameters]
-        self.epochs, self.clip_norm = epochs, float(clip_norm)
+        self.layout = _arguments.parameters(parameters)
+        self.epochs, self.clip_norm = epochs, _arguments.above_zero("clip_norm", clip_norm)
+        if promise is not None:
+            promise = _arguments.number("epsilon", promise[0]), _arguments.number("delta", promise[1])
         self.steps_per_epoch, self.records = steps_per_epoch, records
         self.noise_multiplier, self.promise, self.poisson = noise_multiplier, promise, poisson
         self.mechanism, self.size = ("identity" if poisson else mechanism), size
@@ -91,6 +92,7 @@ class RunRequest:
         Raises:
             rustle.errors.PlanError: The folder has the plan of other arguments.
         """
+        folder = _arguments.path("folder", folder)
         if self.floats:
             text = (
                 "rows of this run are floating-point numbers: its ε does not hold against someone who reads every bit "
@@ -300,9 +302,10 @@ def begin(
             "run", parameters=rustle.torch.layout(model), records=len(data), batch_size=64, epochs=5, epsilon=4, delta=1e-5
         )
     """
-    for name, value in (("records", records), ("batch_size", batch_size)):
-        if value < 1:
-            raise errors.make("invalid_argument", f"{name} is {value}; allowed: 1 or more")
+    folder, poisson = _arguments.path("folder", folder), _arguments.flag("poisson", poisson)
+    if os.path.isfile(folder):
+        raise _arguments.refused("folder", folder, "a folder, which is made where it is missing")
+    records, batch_size = _arguments.whole("records", records, 1), _arguments.whole("batch_size", batch_size, 1)
     request = RunRequest(
         parameters,
         records,

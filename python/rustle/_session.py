@@ -8,7 +8,7 @@ from typing import Any, Callable, Literal
 
 import numpy as np
 
-from . import _native, errors
+from . import _arguments, _native, errors
 from ._buffers import flat
 from ._clip_schedule import ClipNorms
 from ._commitment import Commitment
@@ -37,6 +37,7 @@ class Session(RoundChecks, ClipNorms):
     """
 
     def __init__(self, native: _native.Session):
+        _arguments.instance("native", native, _native.Session, "none of yours: rustle.connect(url) opens a session")
         RoundChecks.__init__(self)
         ClipNorms.__init__(self)
         self._native = native
@@ -65,15 +66,15 @@ class Session(RoundChecks, ClipNorms):
             rustle.errors.CommitmentRefused: The row is bound to another commitment, or its noise is in another sum.
         """
         values = flat(buffer, dtype="int32" if self._on_grid else "float32")
-        start = self._start(range, values.size)
+        start, step = self._start(range, values.size), _step(step)
+        bound = None if commitment is None else _commitment(commitment, "None, a Commitment").data
         self._check_round(step)
-        bound = commitment.data if commitment else None
         self._begun = True
         if self._on_grid:
-            _native.fetch_integers(self._native, _step(step), values, start, bound)
+            _native.fetch_integers(self._native, step, values, start, bound)
         else:
-            self._native.fetch_into(_step(step), values, start, bound)
-            self._scale_in_place(_step(step), values)
+            self._native.fetch_into(step, values, start, bound)
+            self._scale_in_place(step, values)
         return buffer
 
     def privatize_(
@@ -118,6 +119,7 @@ class Session(RoundChecks, ClipNorms):
         values = flat(buffer)
         start = self._start(range, values.size)
         whole, step = (start, start + values.size), _step(step)
+        divide_by = _arguments.above_zero("divide_by", divide_by)
         _check_commitment(commitment)
         self._check_round(step, values, divide_by)
         self._check_kappa(step, summed_in)
@@ -186,7 +188,8 @@ class Session(RoundChecks, ClipNorms):
             divide_by: The number that sums and noise are divided by.
         """
         pieces = [np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in sums]
-        scaled = divide_by / self._scale(_step(step))
+        start = _arguments.whole("start", start)
+        scaled = _arguments.above_zero("divide_by", divide_by) / self._scale(_step(step))
         return Commitment.of_digest(_native.digest(self._native, _step(step), pieces, start, scaled))
 
     def prefetch(self, rows: int) -> None:
@@ -195,9 +198,7 @@ class Session(RoundChecks, ClipNorms):
         Of a cluster it changes nothing: workers produce rows ahead by themselves, as many as their settings say. No row
         leaves them before its step unless it is reserved, since it must be bound first, and then counts as released.
         """
-        if rows < 0:
-            raise errors.make("invalid_argument", f"rows is {rows}; allowed: 0 or more")
-        self._native.prefetch(rows)
+        self._native.prefetch(_arguments.whole("rows", rows))
 
     def reserve(
         self,
@@ -221,11 +222,13 @@ class Session(RoundChecks, ClipNorms):
             commitment: As in the calls that request the rows; for more than one step, a function of the step.
         """
         start, end = self._bounds(range)
+        steps = _arguments.whole("steps", steps, 1)
         bound: Any = commitment
-        if isinstance(commitment, Commitment):
-            bound = commitment.data
+        if callable(commitment):
+            made = commitment
+            bound = lambda step: _commitment(made(step), "a Commitment for each step").data
         elif commitment is not None:
-            bound = lambda step: commitment(step).data
+            bound = _commitment(commitment, "None, a Commitment, a function of the step").data
         self._begun = True
         self._native.reserve(start, end, steps, bound)
 
@@ -249,6 +252,7 @@ class Session(RoundChecks, ClipNorms):
         :meth:`resume` alone. Changes nothing, here or elsewhere.
         """
         self.settle()
+        step = None if step is None else _step(step)
         return tagged(self._native.cursor(step), self._batches_digest, self._norms_digest)
 
     def resume(self, cursor: bytes, *, replay: bool = False) -> bool:
@@ -265,7 +269,9 @@ class Session(RoundChecks, ClipNorms):
             rustle.errors.BatchesChanged: The session's :class:`rustle.Rounds` are not those of the cursor.
         """
         self.settle()
-        plain, saved, norms = parted(bytes(cursor))
+        data = _arguments.octets("cursor", cursor, "bytes, as session.cursor() returned them")
+        replay = _arguments.flag("replay", replay)
+        plain, saved, norms = parted(data)
         check_same_norms(norms, self._norms_digest)
         check_same(saved, self._rounds.digest if self._rounds is not None else None)
         self._begun = True
@@ -279,8 +285,9 @@ class Session(RoundChecks, ClipNorms):
     def restart(self, step: int = 0) -> None:
         """Rewinds to ``step`` without a cursor: rows from there on have fresh noise, which costs privacy."""
         self.settle()
-        self._begun = self._begun or _step(step) > 0
-        self._native.rewind(_step(step))
+        step = _step(step)
+        self._begun = self._begun or step > 0
+        self._native.rewind(step)
         self._resumed(self._resumed_batches)
 
     def skip(self) -> None:
@@ -376,7 +383,7 @@ class Session(RoundChecks, ClipNorms):
             rustle.errors.AccessDenied: A trainer of a cluster can't destroy a job.
         """
         self.settle()
-        said, is_key_left = _native.finish(self._native, destroy_key)
+        said, is_key_left = _native.finish(self._native, _arguments.flag("destroy_key", destroy_key))
         if is_key_left:
             warnings.warn(said, errors.KeyIsLeft, stacklevel=2)
         return said
@@ -503,8 +510,12 @@ class Session(RoundChecks, ClipNorms):
                 )
             start = range.start or 0
             end = self.dimension if range.stop is None else range.stop
-        else:
+        elif isinstance(range, (tuple, list)) and len(range) == 2:
             start, end = range
+        else:
+            raise _arguments.refused("range", range, "None, (start, end), a slice")
+        if not (_is_whole(start) and _is_whole(end)):
+            raise _arguments.refused("range", range, "two whole numbers")
         if not 0 <= start < end <= self.dimension:
             raise errors.make(
                 "invalid_argument", f"range is {start}..{end}; allowed: within 0..{self.dimension}, not empty"
@@ -512,11 +523,21 @@ class Session(RoundChecks, ClipNorms):
         return start, end
 
 
+def check_session(session: Any) -> None:
+    """Refuses what is no session, such as its URL."""
+    _arguments.instance("session", session, Session, "a session, as rustle.connect(url) opens it")
+
+
 def _step(step: Any) -> int:
-    step = int(step)
-    if step < 0:
-        raise errors.make("step", f"step is {step}; allowed: 0 or more")
-    return step
+    return _arguments.whole("step", step, kind="step")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _commitment(commitment: Any, allowed: str) -> Commitment:
+    return _arguments.instance("commitment", commitment, Commitment, allowed)
 
 
 def _check_commitment(commitment: Any) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 from urllib.parse import quote
 
-from . import _native, errors
+from . import _arguments, _native, errors
 from ._data_set import DataSet, account_of
 from ._native import Plan
 from ._planning import epsilon as epsilon_of
@@ -69,18 +69,22 @@ class Sweep:
         batches: Sampling | None = None,
         space: dict[str, list[Any]] | None = None,
     ):
-        self.data_set = data_set
-        self.name = name
-        self.plan = plan
-        self.mean = mean
-        self._space = {key: list(values) for key, values in (space or {}).items()}
+        self.data_set = _arguments.instance("data_set", data_set, DataSet, "a rustle.DataSet, whose budget pays")
+        self.name = _arguments.text("name", name)
+        self.plan = _arguments.plan(plan)
+        self.mean = _arguments.above_zero("mean", mean)
+        if shape is not None:
+            shape = _arguments.number("shape", shape)
+            if not 0 <= shape < math.inf:
+                raise _arguments.refused("shape", shape, "finite, 0 or more")
+        self._space = _values(space or {})
         empty = [key for key, values in self._space.items() if not values]
         if empty:
             raise errors.make("invalid_argument", f"space has no values of {empty[0]!r}; allowed: one or more")
         words = account_of(data_set, batches)
         assert words is not None
         self._account = words
-        _native.create_sweep(data_set.folder, name, words, plan, (float(mean), shape))
+        _native.create_sweep(data_set.folder, name, words, plan, (self.mean, shape))
         self._path = Path(data_set.folder) / f"{name}.sweep.json"
         known = self._stored()["space"]
         if known != json.loads(json.dumps(self._space)):
@@ -212,6 +216,17 @@ class Sweep:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _values(space: Any) -> dict[str, list[Any]]:
+    """Returns the values of each parameter, and refuses what is no space."""
+    allowed = "names with lists of values, such as {'rate': [0.1, 0.2]}"
+    if not isinstance(space, dict):
+        raise _arguments.refused("space", space, allowed)
+    for name, values in space.items():
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise _arguments.refused(f"space[{name!r}]", values, allowed)
+    return {name: list(values) for name, values in space.items()}
 
 
 class SweepRun:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from . import errors
+from . import _arguments, errors
 from ._buffers import flat
 from ._native import Plan
 
@@ -132,6 +132,7 @@ def to_float(noised: Any, plan: Plan, *, divide_by: float = 1.0) -> np.ndarray:
     """
     grid = _grid_of(plan)
     values = flat(noised, dtype="int64", writable=False)
+    divide_by = _arguments.above_zero("divide_by", divide_by)
     return (values * 2.0 ** grid["step"] / divide_by).astype(np.float32)
 
 
@@ -172,12 +173,12 @@ def summing_error(
         plan = rustle.calibrate(plan.on_grid(kappa), epsilon=4, delta=1e-5)
     """
     for name, given in [("dtype", dtype), ("norm_dtype", norm_dtype)]:
-        if given not in _UNITS:
-            text = f"{name} is {given!r}; allowed: float32, float64. Sums in fewer bits can't be accounted for"
+        if not isinstance(given, str) or given not in _UNITS:
+            text = f"{name} is {_arguments.shown(given)}; allowed: float32, float64. Sums in fewer bits can't be accounted for"
             raise errors.make("invalid_argument", text)
     roundings = records if roundings is None else roundings
     for name, number in [("records", records), ("dimension", dimension), ("roundings", roundings)]:
-        if not 1 <= number <= 2**40:
+        if not 1 <= _arguments.whole(name, number) <= 2**40:
             raise errors.make("invalid_argument", f"{name} is {number}; allowed: 1 to 2^40")
     unit = _UNITS[dtype]
     if roundings * unit >= 0.5:
@@ -196,7 +197,7 @@ def summing_error(
 
 
 def _grid_of(plan: Plan) -> dict[str, Any]:
-    grid = plan.grid
+    grid = _arguments.plan(plan).grid
     if grid is None:
         text = "the plan has no grid; allowed: one of plan.on_grid, or of rustle.plan with a summing_error"
         raise errors.make("invalid_argument", text)

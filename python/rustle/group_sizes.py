@@ -9,16 +9,17 @@ from typing import Callable, Iterable, Sequence
 
 import numpy as np
 
-from . import errors
+from . import _arguments, errors
 from ._native import user_level_noise_multiplier
 from .federated._clients import norm_of
 
 
 def els(sizes: Sequence[int]) -> int:
     """G of ELS: the median of how many records users have, at least 1."""
-    if len(sizes) == 0:
+    found = _arguments.numbers("sizes", sizes)
+    if not found:
         raise errors.make("invalid_argument", "sizes are empty; allowed: one for each user")
-    return max(1, int(np.median(np.asarray(sizes))))
+    return max(1, int(np.median(np.asarray(found))))
 
 
 def typical_norm(users: Iterable[np.ndarray], group_size: int, random: np.random.Generator) -> float:

@@ -28,7 +28,7 @@ import numpy as np
 import optax
 from jax.experimental import io_callback
 
-from . import errors
+from . import _arguments, errors
 from ._commitment import Commitment
 from ._jax_accumulation import AccumulationState, accumulated
 from ._jax_norm import norm_of
@@ -38,7 +38,7 @@ from ._jax_scaling import Scaling, ScalingState
 from ._kappa import KappaCheck
 from ._layout import Layout, Piece, Row, declared, skipped, spans
 from ._ranks import check_kept
-from ._session import Session
+from ._session import Session, check_session
 from ._sum_bound import check_norm
 from .grid import added, check_addable
 
@@ -121,6 +121,9 @@ def skip(session: Session, noise_state: Any) -> Any:
 def layout(params: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Names and shapes in the tree's order: the ``parameters`` of :func:`rustle.plan`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(params)
+    for path, leaf in leaves:
+        if not hasattr(leaf, "shape"):
+            raise _arguments.refused(f"params{jax.tree_util.keystr(path)}", leaf, "an array")
     # A tree that is one array has a path without parts.
     return [(jax.tree_util.keystr(path) or "params", tuple(leaf.shape)) for path, leaf in leaves]
 
@@ -132,10 +135,10 @@ class _Trainer:
     def __init__(self, session: Session, commitment: str, divide_by: float, records: float | None):
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
-        if not divide_by > 0:
-            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
-        if records is not None and not records > 0:
-            raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
+        check_session(session)
+        divide_by = _arguments.above_zero("divide_by", divide_by)
+        if records is not None:
+            records = _arguments.above_zero("records", records)
         self.session, self.commitment, self.divide_by = session, commitment, divide_by
         self.records, self._plan = records, session.plan
         self._kappa, self._products = KappaCheck(session), ProductCheck()

@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Mapping
 
-from . import errors
-from ._session import Session
+from . import _arguments, errors
+from ._session import Session, check_session
 
 Write = Callable[[dict[str, float], int], None]
 
@@ -52,8 +52,8 @@ class Metrics:
         every: int = 1,
         prefix: str = "rustle/",
     ):
-        if every < 1:
-            raise errors.make("invalid_argument", f"every is {every}; allowed: 1 or more")
+        check_session(session)
+        every, delta = _arguments.whole("every", every, 1), _arguments.number("delta", delta)
         self._session, self._batches = session, batches
         self._delta, self._neighbouring = delta, neighbouring
         self._every, self._prefix = every, prefix

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import errors
+from . import _arguments, errors
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,15 @@ class CyclicPoisson:
 
     def arguments(self) -> tuple[float, str, tuple[int, int] | None]:
         """Returns the values in the order that the accountant takes them."""
+        rate = _arguments.number("sampling_probability", self.sampling_probability)
+        partition = _arguments.text("partition", self.partition, "independent, equal-split")
         if self.batch_cap is None and self.dataset_size is None:
-            return self.sampling_probability, self.partition, None
+            return rate, partition, None
         if self.batch_cap is None or self.dataset_size is None:
             given = f"batch_cap is {self.batch_cap} and dataset_size is {self.dataset_size}"
             raise errors.make("invalid_argument", f"{given}; allowed: both or neither")
-        return self.sampling_probability, self.partition, (self.batch_cap, self.dataset_size)
+        cap = (_arguments.whole("batch_cap", self.batch_cap), _arguments.whole("dataset_size", self.dataset_size))
+        return rate, partition, cap
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class BallsInBins:
 
     def arguments(self) -> tuple[int, int, int]:
         """Returns the values in the order that the accountant takes them."""
-        return self.batches_per_epoch, self.samples, self.seed
+        per_epoch = _arguments.whole("batches_per_epoch", self.batches_per_epoch)
+        return per_epoch, _arguments.whole("samples", self.samples), _arguments.whole("seed", self.seed)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,10 @@ class BMinSep:
 
     def arguments(self) -> tuple[int, float, bool, int, int]:
         """Returns the values in the order that the accountant takes them."""
-        return self.min_sep, self.sampling_probability, self.warm_start, self.samples, self.seed
+        min_sep = _arguments.whole("min_sep", self.min_sep)
+        rate = _arguments.number("sampling_probability", self.sampling_probability)
+        warm = _arguments.flag("warm_start", self.warm_start)
+        return min_sep, rate, warm, _arguments.whole("samples", self.samples), _arguments.whole("seed", self.seed)
 
 
 Sampling = CyclicPoisson | BallsInBins | BMinSep

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import _arguments
+
 Scheme = dict[str, Any]
 
 
@@ -68,4 +70,25 @@ def uls(group_size: int, users: Scheme) -> Scheme:
 
 
 def _scheme(kind: str, cap: int | None, **numbers: Any) -> Scheme:
-    return {"kind": kind, **numbers, **({} if cap is None else {"cap": cap})}
+    return {"kind": kind, **_checked(numbers), **({} if cap is None else _checked({"cap": cap}))}
+
+
+def _checked(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Returns a scheme's numbers as they are written, each of its own type."""
+    found: dict[str, Any] = {}
+    for name, value in numbers.items():
+        if name == "sampling_probability":
+            found[name] = _arguments.number(name, value)
+            if not 0 <= found[name] <= 1:
+                raise _arguments.refused(name, value, "0 to 1", "batches")
+        elif name == "warm_start":
+            found[name] = _arguments.flag(name, value)
+        elif name == "partition":
+            found[name] = _arguments.one_of(name, value, ("independent", "equal-split"))
+        elif name == "users":
+            if not isinstance(value, dict) or "kind" not in value:
+                raise _arguments.refused(name, value, "a scheme of users, such as rustle.schemes.poisson(0.01)", "batches")
+            found[name] = value
+        else:
+            found[name] = _arguments.whole(name, value, kind="batches")
+    return found

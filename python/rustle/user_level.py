@@ -22,7 +22,7 @@ from typing import Any, Callable, Iterator, Literal, Union
 
 import numpy as np
 
-from . import _assumptions, _grid_choice, _planning, errors
+from . import _arguments, _assumptions, _grid_choice, _planning, errors
 from ._batches import Batches
 from ._native import Plan, keep_on_grid, user_level_event, user_level_noise_multiplier
 from ._owners import Owners
@@ -69,10 +69,12 @@ def plan(
     grid = _grid_choice.chosen(
         dimension, parameters, batch_size, summing_error, rounding, "float64", float, roundings=_ROUNDINGS
     )
+    epsilon, delta = _arguments.number("epsilon", epsilon), _arguments.number("delta", delta)
     left = delta if grid is None else _grid_choice.delta_left(epsilon, delta)
-    sigma = user_level_noise_multiplier(
-        (sampling_probability, group_size, iterations), (epsilon, left), neighbouring
-    )
+    rate = _arguments.number("sampling_probability", sampling_probability)
+    taken = _arguments.whole("group_size", group_size, 1), _arguments.whole("iterations", iterations, 1)
+    relation = _arguments.text("neighbouring", neighbouring, "zero-out, add-remove")
+    sigma = user_level_noise_multiplier((rate, *taken), (epsilon, left), relation)
     found = _planning.plan(
         iterations=iterations,
         epsilon=epsilon,

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import errors
+from .. import _arguments
 from .._native import audit_canaries, audit_guesses, audit_scores
+
+
+_METHODS = "one-run, clopper-pearson, gaussian"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +65,10 @@ def bound(
     Raises:
         rustle.errors.AccountingError: Too few canaries to refute the claim, if all were recognised; how many would do.
     """
-    values = np.ascontiguousarray(scores, np.float64).reshape(-1)
+    values = as_scores("scores", scores).reshape(-1)
     labels = np.ascontiguousarray(included, np.bool_).reshape(-1)
-    claim = (0.0 if epsilon is None else float(epsilon), float(delta), float(confidence))
+    claim, method = _claim(epsilon, delta, confidence), _arguments.text("method", method, _METHODS)
+    guesses = None if guesses is None else _arguments.whole("guesses", guesses)
     return _made(audit_scores(values, labels, claim, method, guesses), method, claim, epsilon)
 
 
@@ -79,18 +83,30 @@ def bound_of_guesses(
 ) -> Bound:
     """Bounds ε from below by counts of one run: of ``canaries``, each included by a fair coin, ``guesses`` were guessed, a
     number chosen beforehand, and ``correct`` of those rightly."""
-    if min(canaries, guesses, correct) < 0:
-        text = f"counts are {canaries}, {guesses}, {correct}; allowed: zero and above"
-        raise errors.make("invalid_argument", text)
-    claim = (0.0 if epsilon is None else float(epsilon), float(delta), float(confidence))
-    return _made(audit_guesses((canaries, guesses, correct), claim), "one-run", claim, epsilon)
+    canaries, guesses = _arguments.whole("canaries", canaries), _arguments.whole("guesses", guesses)
+    claim = _claim(epsilon, delta, confidence)
+    return _made(audit_guesses((canaries, guesses, _arguments.whole("correct", correct)), claim), "one-run", claim, epsilon)
 
 
 def canaries_needed(
     *, epsilon: float, delta: float, confidence: float = 0.99, method: str = "one-run"
 ) -> int:
     """Returns the fewest canaries that can refute ``epsilon``, each of them recognised. A real attack needs more."""
-    return audit_canaries((float(epsilon), float(delta), float(confidence)), method)
+    claim = _claim(_arguments.number("epsilon", epsilon), delta, confidence)
+    return audit_canaries(claim, _arguments.text("method", method, _METHODS))
+
+
+def as_scores(name: str, values: Any) -> np.ndarray:
+    """Returns scores as float64 in C order."""
+    try:
+        return np.ascontiguousarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise _arguments.refused(name, values, "one number for each canary") from None
+
+
+def _claim(epsilon: float | None, delta: float, confidence: float) -> tuple[float, float, float]:
+    claimed = 0.0 if epsilon is None else _arguments.number("epsilon", epsilon)
+    return claimed, _arguments.number("delta", delta), _arguments.number("confidence", confidence)
 
 
 def _made(found: tuple[float, float, int, int, int], method: str, claim: Any, epsilon: float | None) -> Bound:

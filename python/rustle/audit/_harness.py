@@ -6,11 +6,13 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import errors
-from ._bounds import Bound, bound
+from .. import _arguments, errors
+from ._bounds import Bound, as_scores, bound
 
 #: Trains with the canaries that a mask says, from a seed, and returns one score a canary, or noisy sums.
 Train = Callable[[np.ndarray, int], Any]
+
+_TRAIN = "a function of included and seed"
 
 # Relative size below which a direction of the noise is taken for none: float32 sums have rounding beneath it.
 _FLOOR = 1e-10
@@ -18,8 +20,7 @@ _FLOOR = 1e-10
 
 def coins(canaries: int, seed: int) -> np.ndarray:
     """A fair coin for each canary: which of them are to be included."""
-    if canaries < 1:
-        raise errors.make("invalid_argument", f"canaries is {canaries}; allowed: 1 or more")
+    canaries, seed = _arguments.whole("canaries", canaries, 1), _arguments.whole("seed", seed)
     return np.random.default_rng([seed, 0]).random(canaries) < 0.5
 
 
@@ -45,7 +46,10 @@ def black_box(
     The rest is as in :func:`bound`.
     """
     included = coins(canaries, seed)
-    scores = np.asarray(train(included.copy(), seed), np.float64).reshape(-1)
+    found = _arguments.function("train", train, _TRAIN)(included.copy(), seed)
+    scores = as_scores("what train returned", found).reshape(-1)
+    if scores.size != canaries:
+        raise _arguments.refused("what train returned", found, f"one number for each of {canaries} canaries")
     return bound(
         scores, included, delta=delta, epsilon=epsilon, confidence=confidence, method=method, guesses=guesses
     )
@@ -77,7 +81,8 @@ def white_box(
     neither steps nor matrix nor σ and finds a mistake in any of them. The rest is as in :func:`bound`.
     """
     included = coins(canaries, seed)
-    seen = np.asarray(train(included.copy(), seed), np.float64)
+    found = _arguments.function("train", train, _TRAIN)(included.copy(), seed)
+    seen = as_scores("what train returned", found)
     if seen.ndim != 2 or seen.shape[1] != canaries:
         text = f"the training returned an array of shape {seen.shape}; allowed: (rows, {canaries})"
         raise errors.make("invalid_argument", text)

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable
 
 import numpy as np
 
-from .. import errors
+from .. import _arguments, errors
 
 
 def local_update(
@@ -29,8 +29,7 @@ def local_update(
 def clip(update: np.ndarray, norm: float) -> np.ndarray:
     """``update``·min(1, norm/‖update‖), float64; of any shape, the norm being that of all of it."""
     update = np.asarray(update, np.float64)
-    if not norm > 0 or not np.isfinite(norm):
-        raise errors.make("invalid_argument", f"norm is {norm}; allowed: finite and above zero")
+    norm = _arguments.above_zero("norm", norm)
     length = norm_of(update)
     return update if length <= norm else update * (norm / length)
 
@@ -40,6 +39,6 @@ def norm_of(update: np.ndarray) -> float:
     values = np.asarray(update, np.float64).reshape(-1)
     largest = float(np.abs(values).max(initial=0.0))
     if not np.isfinite(largest):
-        raise errors.make("invalid_argument", "an update is not finite; leave that client out")
+        raise errors.make("invalid_argument", "an update is not finite; allowed: finite ones. Leave that client out")
     # Scaled, as squares of large numbers leave float64.
     return largest * float(np.linalg.norm(values / largest)) if largest > 0 else 0.0

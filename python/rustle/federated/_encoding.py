@@ -12,7 +12,7 @@ from typing import Iterable
 
 import numpy as np
 
-from .. import errors
+from .. import _arguments, errors
 from .._native import Plan, inflated_clip_norm
 from ._clients import clip
 
@@ -40,11 +40,10 @@ class Encoding:
 
     def __post_init__(self) -> None:
         for name in ("dimension", "clients"):
-            if not 1 <= getattr(self, name) <= 1 << 40:
+            if not 1 <= _arguments.whole(name, getattr(self, name)) <= 1 << 40:
                 _refuse(name, getattr(self, name), "1 to 2^40")
         for name in ("clip_norm", "scale"):
-            if not 0 < getattr(self, name) < math.inf:
-                _refuse(name, getattr(self, name), "finite and above zero")
+            _arguments.above_zero(name, getattr(self, name))
         if self.scale * self.clip_norm >= _STEPS:
             _refuse("scale", self.scale, f"below {_STEPS / self.clip_norm:.3g}, which is 2^40 clip norms")
         least = 2 * self.bound * self.clients + 1
@@ -56,7 +55,7 @@ class Encoding:
     @classmethod
     def within(cls, bits: int, dimension: int, clip_norm: float, clients: int) -> "Encoding":
         """With the largest scale at which M is at most 2^bits, and M that very number."""
-        if not 2 <= bits <= 62:
+        if not 2 <= _arguments.whole("bits", bits) <= 62:
             _refuse("bits", bits, "2 to 62")
         bound = ((1 << bits) - 1) // (2 * clients)
         if not (bound and 0 < clip_norm < math.inf):
@@ -104,6 +103,7 @@ class Encoding:
 
     def signs(self, seed: bytes) -> np.ndarray:
         """ξ: ±1, int8, one for each padded coordinate; the same wherever the seed is. Public, anew in every round."""
+        seed = _arguments.octets("seed", seed, "16 random bytes or more")
         if len(seed) < 16:
             raise errors.make(
                 "invalid_argument", f"seed is of {len(seed)} bytes; allowed: 16 or more, random"

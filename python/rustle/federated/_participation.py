@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Hashable, Iterable, TypeVar
 
-from .. import errors
+from .. import _arguments, errors
 from .._native import Plan
 
 Client = TypeVar("Client", bound=Hashable)
@@ -18,14 +18,13 @@ class Participation:
     """
 
     def __init__(self, min_sep: int, max_participations: int):
-        for name, value in (("min_sep", min_sep), ("max_participations", max_participations)):
-            if value < 1:
-                raise errors.make("invalid_argument", f"{name} is {value}; allowed: 1 or more")
-        self.min_sep, self.max_participations = min_sep, max_participations
+        self.min_sep = _arguments.whole("min_sep", min_sep, 1)
+        self.max_participations = _arguments.whole("max_participations", max_participations, 1)
         self._seen: dict[Hashable, tuple[int, int]] = {}
 
     @classmethod
     def of(cls, plan: Plan) -> "Participation":
+        plan = _arguments.plan(plan)
         return cls(plan.min_sep, plan.max_participations)
 
     def may(self, client: Hashable, round: int) -> bool:

@@ -6,9 +6,9 @@ from typing import Any, Iterable, Literal, Protocol
 
 import numpy as np
 
-from .. import errors
+from .. import _arguments, errors
 from .._kappa import IN_FLOAT64, KappaCheck
-from .._session import Session
+from .._session import Session, check_session
 from ._clients import clip
 from ._vectors import Arrays, Vectors
 
@@ -31,12 +31,9 @@ class Sgd:
     """
 
     def __init__(self, learning_rate: float = 1.0, momentum: float = 0.9):
-        if not (learning_rate > 0 and np.isfinite(learning_rate)):
-            raise errors.make(
-                "invalid_argument", f"learning_rate is {learning_rate}; allowed: finite and above zero"
-            )
+        learning_rate, momentum = _arguments.above_zero("learning_rate", learning_rate), _arguments.number("momentum", momentum)
         if not 0 <= momentum < 1:
-            raise errors.make("invalid_argument", f"momentum is {momentum}; allowed: from 0, below 1")
+            raise _arguments.refused("momentum", momentum, "from 0, below 1")
         self.learning_rate, self.momentum = learning_rate, momentum
         self._velocity: np.ndarray | None = None
 
@@ -72,9 +69,8 @@ class Server:
         optimizer: Optimizer | None = None,
         commitment: Literal["declared", "exact"] = "declared",
     ):
-        if not (clients_per_round > 0 and np.isfinite(clients_per_round)):
-            text = f"clients_per_round is {clients_per_round}; allowed: finite and above zero"
-            raise errors.make("invalid_argument", text)
+        check_session(session)
+        clients_per_round = _arguments.above_zero("clients_per_round", clients_per_round)
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
         self._vectors = Vectors(parameters, session, self._EXTRA)
@@ -123,10 +119,7 @@ class Server:
         of clip norms, of which clients know nothing here, and under a plan on a grid in fewer bits than float32.
         """
         self.session.refuse_clip_schedule("sums of updates that are clipped elsewhere")
-        if not (divided_by > 0 and np.isfinite(divided_by)):
-            raise errors.make(
-                "invalid_argument", f"divided_by is {divided_by}; allowed: finite and above zero"
-            )
+        divided_by = _arguments.above_zero("divided_by", divided_by)
         self._move(self._noised(self._given(total) * divided_by, self._vectors.summed_in(total)))
 
     def _given(self, total: Arrays) -> np.ndarray:

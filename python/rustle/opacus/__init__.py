@@ -26,7 +26,7 @@ import torch
 from opacus.optimizers import DPOptimizer
 from torch.utils.data import DataLoader
 
-from .. import _assumptions, errors
+from .. import _arguments, _assumptions, errors
 from .._batches import Batches
 from .._connect import connect
 from .._native import Plan
@@ -329,5 +329,6 @@ def _session(noise: Session | str | None, plan: Any, dimension: int) -> Session:
     if isinstance(plan, Plan):
         text = "noise is missing; allowed: a session or URL, or the plan's file instead of a plan"
         raise errors.make("invalid_argument", text)
+    plan = _arguments.path("plan", plan)
     folder, path = os.path.dirname(os.path.abspath(plan)), quote(os.path.abspath(plan))
     return connect(f"inproc://{folder}?plan={path}&dimension={dimension}")

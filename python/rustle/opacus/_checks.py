@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
-from .. import errors
+from .. import _arguments, errors
 from .._batch_bound import FLOATS
 from .._batches import Batches
 from .._session import Session
@@ -47,8 +46,8 @@ def check_arguments(
             raise errors.make(
                 "invalid_argument", f"{name} is given; allowed: none beside a plan, which sets it"
             )
-    if divide_by is not None and not (divide_by > 0 and math.isfinite(divide_by)):
-        raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: finite and above zero")
+    if divide_by is not None:
+        _arguments.above_zero("divide_by", divide_by)
     if poisson_sampling:
         text = "poisson_sampling=True; allowed: batches=Batches(schemes.poisson(…), …), which the account knows"
         raise errors.make("batches", text)
@@ -85,6 +84,7 @@ def check_clip_schedule(session: Session, others: dict[str, Any]) -> None:
 
 
 def check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:
+    _arguments.instance("batches", batches, Batches, "rustle.Batches")
     batches.check_length(len(loader.dataset))
     if ranks > 1:
         # Under another seed two ranks could have the same record in one step.

@@ -19,6 +19,7 @@ from ._clipping import clipped_sum
 from ._loader import DataLoader, in_order
 from ._noise import Named, Noise
 from ._optimizer import Optimizer
+from ._plain import check_named
 from ._sampler import BatchSampler
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
 
 def layout(model: Named) -> list[tuple[str, tuple[int, ...]]]:
     """Returns names and shapes of the parameters that have noise, for the argument ``parameters`` of :func:`rustle.plan`."""
+    check_named(model)
     pairs = model.named_parameters() if isinstance(model, torch.nn.Module) else model
     return [(_tensors.plain_name(name), tuple(p.shape)) for name, p in pairs if p.requires_grad]

@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 import torch
 
-from .._session import Session
+from .. import _arguments
+from .._session import Session, check_session
 from ._attachment import Attachment
 from ._noise import Named, Noise
-from ._plain import check_plain
+from ._plain import check_named, check_plain
 
 
 def attach(
@@ -65,6 +66,10 @@ def attach(
             optimizer.step()             # noise is added here
     """
     check_plain(optimizer)
+    check_session(session)
+    check_named(model)
+    _arguments.one_of("commitment", commitment, ("declared", "exact"))
+    _arguments.flag("reduce", reduce)
     Attachment.check_arguments(divide_by, records)
     noise = Noise(session, model, commitment=commitment, group=process_group, reduce=reduce)
     return Attachment(optimizer, noise, divide_by, records=records)

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import torch
 import torch.distributed as dist
 
-from .. import errors
+from .. import _arguments, errors
 from .._deprecated import warn_renamed
 from . import _closures, _owners, _tensors
 from ._batch_norms import check_no_running_means
@@ -55,10 +55,9 @@ class Attachment:
     @staticmethod
     def check_arguments(divide_by: float, records: float | None) -> None:
         """Refuses numbers that no attachment takes, before noise claims the session."""
-        if not divide_by > 0:
-            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
-        if records is not None and not records > 0:
-            raise errors.make("invalid_argument", f"records is {records}; allowed: above zero")
+        _arguments.above_zero("divide_by", divide_by)
+        if records is not None:
+            _arguments.above_zero("records", records)
 
     def _check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         ours = {id(p): name for name, p in self.noise.parameters.items()}

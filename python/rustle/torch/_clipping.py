@@ -7,7 +7,7 @@ from typing import Any, Callable
 import torch
 from torch.func import functional_call, grad_and_value, vmap
 
-from .. import errors
+from .. import _arguments, errors
 from ._batch_norms import batch_norms, check_no_running_means
 from ._gradients import Made
 from ._sums import summed, wide
@@ -44,12 +44,16 @@ def clipped_sum(
     Raises:
         rustle.errors.InvalidArgument: A layer mixes examples (BatchNorm in training mode), or a number is not allowed.
     """
+    _arguments.instance("model", model, torch.nn.Module, "a torch.nn.Module")
+    _arguments.function("loss", loss, "a function of the module and of one example")
+    for at, one in enumerate(examples):
+        if not isinstance(one, torch.Tensor) or one.ndim == 0:
+            raise _arguments.refused(f"examples[{at}]", one, "a tensor with the examples along its first axis")
     check_no_running_means(batch_norms(model), mixes=True)
-    for name, value in (("clip_norm", clip_norm), ("divide_by", divide_by)):
-        if not value > 0:
-            raise errors.make("invalid_argument", f"{name} is {value}; allowed: above zero")
-    if microbatch is not None and microbatch < 1:
-        raise errors.make("invalid_argument", f"microbatch is {microbatch}; allowed: 1 or more")
+    clip_norm = _arguments.above_zero("clip_norm", clip_norm)
+    divide_by = _arguments.above_zero("divide_by", divide_by)
+    if microbatch is not None:
+        microbatch = _arguments.whole("microbatch", microbatch, 1)
     count = len(examples[0]) if examples else 0
     if any(len(one) != count for one in examples) or not examples:
         lengths = [len(one) for one in examples]

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import Sampler
 from torch.utils.data.dataloader import default_collate
 
-from .. import errors
+from .. import _arguments, errors
 from .._round_guard import RoundGuard
 from .._rounds import Rounds
 from .._session import Session
@@ -74,6 +74,7 @@ class DataLoader(torch.utils.data.DataLoader):
     _is_accelerate_prepared = True
 
     def __init__(self, dataset: Any, rounds: RoundGuard, **arguments: Any):
+        _arguments.instance("rounds", rounds, RoundGuard, "rustle.Rounds(batches, session)")
         for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
             if name in arguments:
                 raise errors.make("batches", f"{name} is given; allowed: none beside rounds, which are batches")

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 from torch.utils.data import BatchSampler as PlainBatchSampler
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from .. import errors
+from .. import _arguments, errors
 from .._native import Plan
 from .._round_guard import RoundGuard
 from .._session import Session
@@ -17,6 +17,7 @@ from .._session import Session
 
 def check_order(loader: DataLoader, plan: Plan) -> None:
     """Refuses a loader of the caller's own that breaks the plan's participation, as far as its classes tell."""
+    _arguments.instance("loader", loader, DataLoader, "a torch.utils.data.DataLoader")
     kinds = type(loader.batch_sampler), type(loader.sampler)
     sampler: Any = loader.sampler
     shuffles = kinds == (PlainBatchSampler, RandomSampler)

@@ -6,7 +6,7 @@ from typing import Callable, Iterator
 
 from torch.utils.data import Sampler
 
-from .. import errors
+from .. import _arguments, errors
 from .._batches import Batches
 
 
@@ -25,6 +25,8 @@ class BatchSampler(Sampler[list[int]]):
     def __init__(
         self, batches: Batches, start: int | Callable[[], int] = 0, *, rank: int = 0, ranks: int = 1
     ):
+        _arguments.instance("batches", batches, Batches, "rustle.Batches")
+        rank, ranks = _arguments.whole("rank", rank), _arguments.whole("ranks", ranks, 1)
         if not 0 <= rank < ranks:
             raise errors.make("invalid_argument", f"rank is {rank}; allowed: 0 to {ranks - 1}")
         self.batches, self.start = batches, start
