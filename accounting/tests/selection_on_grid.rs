@@ -31,7 +31,8 @@ fn account(event: &Event) -> Account {
 /// E[F^K] of the number of runs K, by closed forms.
 fn power_of_runs(mean: f64, shape: Option<f64>) -> Box<dyn Fn(f64) -> f64> {
     let gamma_of = |mean_at: &dyn Fn(f64) -> f64| {
-        let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
+        let mut low = 1e-9;
+        let mut high = 1.0 - 1e-9;
         for _ in 0..200 {
             let middle = 0.5 * (low + high);
             // The mean falls in γ.
@@ -71,11 +72,13 @@ fn enumerated(moved: f64, tau: f64, power: &dyn Fn(f64) -> f64, epsilon: f64) ->
         let f = if edge == f64::INFINITY { 1.0 } else { below(edge, 0.0) };
         (f + tau).min(1.0)
     });
-    let (mut p_before, mut q_before) = (power(0.0), power(0.0));
+    let mut p_before = power(0.0);
+    let mut q_before = p_before;
     first
         .zip(second)
         .map(|(p, q)| {
-            let (p, q) = (power(p), power(q));
+            let p = power(p);
+            let q = power(q);
             let more = (p - p_before) - epsilon.exp() * (q - q_before);
             (p_before, q_before) = (p, q);
             more.max(0.0)
@@ -105,7 +108,8 @@ fn the_best_of_runs_that_fail_costs_no_less_than_its_enumerated_delta() {
                 both.map(|moved| enumerated(moved, tau, &power, epsilon)).into_iter().fold(0.0, f64::max)
             };
             for epsilon in [0.1_f64, 0.5, 1.0, 2.0] {
-                let (found, stated) = (exact(epsilon), account.delta(epsilon).unwrap());
+                let found = exact(epsilon);
+                let stated = account.delta(epsilon).unwrap();
                 assert!(found <= stated, "{sigma} {tau} {mean} {shape:?} {epsilon}: {found} {stated}");
                 let of_failures = mean * tau * (1.0 + epsilon.exp());
                 if sigma == 1000.0 && epsilon == 0.1 {
@@ -123,7 +127,8 @@ fn the_best_of_runs_that_fail_costs_no_less_than_its_enumerated_delta() {
 
 #[test]
 fn failures_count_as_often_as_there_are_runs_on_average() {
-    let (sigma, tau) = (3.0, 1e-9);
+    let sigma = 3.0;
+    let tau = 1e-9;
     let both = |event: &dyn Fn(f64) -> Event, epsilon: f64| {
         let [own, all] = [0.0, tau].map(|tau| account(&event(tau)).delta(epsilon).unwrap());
         (all - own) / (1.0 + epsilon.exp()) / tau

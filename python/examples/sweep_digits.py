@@ -89,8 +89,8 @@ def main(arguments):
         mechanism="band-mf",
         size=BATCHES,
         dimension=650,
-        # Floating-point noise; plans on a grid do too (docs/grid.md, Sweeps).
-        float=True,
+        # Gradients of a batch are added in float32, with norms in float32.
+        batch_size=1500 // BATCHES,
     )
     digits = rustle.DataSet(
         f"inproc://{arguments.folder}", "digits", unit="example", epsilon=arguments.budget, delta=DELTA

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
-from . import _arguments, errors
+from . import _arguments, _native, errors
 from .grid import summing_error as summing_error_of
 
 #: Why no plan on a grid is accounted for under add-remove.
@@ -13,17 +13,10 @@ ADD_REMOVE = (
     "a batch of one record fewer may change the bits of other gradients, which no summing error covers (docs/grid.md)"
 )
 
-# The largest probability with which a run on a grid leaves the mechanism that is accounted for; plans with more are refused.
-_FAILURE = 1e-16
-
 
 def delta_left(epsilon: float, delta: float) -> float:
     """Returns the δ that a mechanism on a grid may have at ε where the run is to keep ``delta``."""
-    left = delta - _FAILURE * (1 + math.exp(min(epsilon, 700.0)))
-    if not left > 0:
-        text = f"delta is {delta}; allowed on a grid at ε = {epsilon}: above 1e-16·(1 + e^ε)"
-        raise errors.make("invalid_argument", text)
-    return left
+    return _native.delta_on_grid(epsilon, delta)
 
 
 def chosen(

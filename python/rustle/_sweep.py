@@ -281,8 +281,9 @@ class SweepRun:
         """Opens the session of the run's job, which starts the run, or continues it. The session states no ε of its own.
 
         Args:
-            plan: A plan with another clip norm; by default the sweep's. Noise is rounded to float32, so that other than
-                powers of two times the sweep's clip norm may have another event, which is refused.
+            plan: A plan with another clip norm; by default the sweep's. Noise is rounded to float32, and a grid's step is a
+                power of two, so that other than powers of two times the sweep's clip norm may have another event, which is
+                refused.
         """
         event = self._sweep._state()[2]
         folder = Path(self._sweep.data_set.folder)

@@ -73,7 +73,7 @@ mod _native {
     #[pymodule_export]
     use crate::sampling::{Batches, Owners, Rounds};
     #[pymodule_export]
-    use crate::search::{calibrate, keep_on_grid, optimise, suggest};
+    use crate::search::{calibrate, delta_on_grid, keep_on_grid, optimise, suggest};
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]

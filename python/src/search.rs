@@ -172,6 +172,12 @@ pub fn calibrate(py: Python<'_>, plan: &Plan, epsilon: f64, delta: f64) -> Resul
     })
 }
 
+/// The δ that a mechanism on a grid may have at ε where the run is to keep `delta`.
+#[pyfunction]
+pub fn delta_on_grid(epsilon: f64, delta: f64) -> Result<f64> {
+    Ok(planner::delta_on_grid(epsilon, delta)?)
+}
+
 fn family(mechanism: &str, size: Option<usize>, run: &Run) -> Result<Family> {
     let bands = size.unwrap_or(run.min_sep.min(run.iterations) as usize);
     let sized = |family| Ok(family);

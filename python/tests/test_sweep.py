@@ -134,6 +134,42 @@ def test_a_sweep_costs_the_selection_however_many_runs_were_drawn(tmp_path, plan
     assert mode == 0o600
 
 
+def test_runs_on_a_grid_leave_room_for_failures_in_the_charge_of_their_sweep(tmp_path):
+    plan = rustle.plan(
+        iterations=STEPS,
+        epsilon=4,
+        delta=DELTA,
+        min_sep=4,
+        max_participations=3,
+        mechanism="band-mf",
+        size=4,
+        clip_norm=2.0,
+        dimension=DIMENSION,
+        batch_size=32,
+    )
+    mails = data_set(tmp_path / "run", 30)
+    sweep = rustle.Sweep(mails, "rates", plan=plan, mean=2, shape=0.0)
+    spent = mails.show()["spent"]["epsilon"]
+    run = rustle.event(plan)
+    assert 0 < run["failure_probability"] <= 1e-16
+    # With failures as large as can be seen in ε, and without any.
+    of_run = [{**run, "failure_probability": failure} for failure in (0.0, 1e-8)]
+    least, more = (
+        rustle.epsilon({"kind": "repeat-and-select", "event": event, "mean": 2, "shape": 0.0}, delta=DELTA)
+        for event in of_run
+    )
+    assert least <= spent == pytest.approx(least, rel=1e-9) and more > least * 1.001
+    for run in sweep:
+        with run.connect(plan=plan.replace(clip_norm=0.5)) as session:
+            for step in range(STEPS):
+                total = np.zeros(DIMENSION, np.float32)
+                session.privatize_(total, step)
+                steps = total / 2.0 ** session.plan.grid["step"]
+                assert np.abs(total).max() > 0 and np.array_equal(steps, np.rint(steps))
+        run.score = 0.5
+    assert sweep.best() is not None
+
+
 def test_runs_are_of_the_event_that_was_charged_and_do_not_rewind(tmp_path, plan):
     mails = data_set(tmp_path / "run", 10)
     sweep = rustle.Sweep(mails, "rates", plan=plan, mean=2, shape=0.0)

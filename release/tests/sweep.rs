@@ -149,6 +149,35 @@ fn a_sweep_composes_with_jobs_and_is_refused_where_it_does_not_fit() {
     }
 }
 
+/// The ledger's charge of runs on a grid is that of their accounted σ, with room for runs that leave their mechanism.
+#[test]
+fn a_sweep_of_runs_on_a_grid_costs_no_less_than_that_of_the_float_plan() {
+    let float = plan_of(SIGMA, 1.0);
+    let layout = Some(plan::Layout::dimension_only(1_000).unwrap());
+    let spec = plan::PlanSpec { layout, ..float.spec().clone() };
+    let grid = plan::grid::choose(&spec, Some(plan::Rounding::Nearest), Some(1e-3)).unwrap();
+    let on_grid = Plan::new(plan::PlanSpec { grid: Some(grid), ..spec }).unwrap();
+    let tau = on_grid.failure_probability();
+    assert!(tau > 0.0);
+    for (mean, shape) in [(5.0, Some(1.0)), (5.0, None)] {
+        let spent = |plan: &Plan| {
+            let fixture = Fixture::new(20.0);
+            let run = planned_event(plan, &account()).unwrap();
+            create_sweep(&fixture.ledger, &sweep(mean, shape), &account(), &run).unwrap();
+            fixture.odometer().spent
+        };
+        let of_floats = spent(&float);
+        let found = spent(&on_grid);
+        assert!(found > of_floats && found < of_floats * 1.01, "{mean} {shape:?}: {found} {of_floats}");
+        // The best of runs of the mechanism itself, with what of δ is left.
+        let own = Event::Gaussian { noise_multiplier: on_grid.accounted_noise_multiplier() };
+        let own = Event::RepeatAndSelect { event: Box::new(own), mean, shape };
+        let left = DELTA - mean * tau * (1.0 + found.exp());
+        let expected = Account::new(&own, Neighbouring::ZeroOut).unwrap().epsilon(left).unwrap();
+        assert!(found >= expected && near(found, expected), "{mean} {shape:?}: {found} {expected}");
+    }
+}
+
 #[test]
 fn a_run_neither_rewinds_nor_gives_its_charge_back() {
     let fixture = Fixture::new(2.0);

@@ -3,7 +3,7 @@
 
 use accounting::{Account, BatchCap, Neighbouring, Partition, Sampling, failure};
 use plan::{Grid, Layout, Mechanism, Participation, Plan, PlanSpec, Rounding};
-use report::{Question, SamplingAssumption, Statement, event, html, markdown};
+use report::{Job, Question, SamplingAssumption, Statement, SweepCharge, event, html, markdown};
 
 fn spec(mechanism: Mechanism, noise_multiplier: f64) -> PlanSpec {
     PlanSpec {
@@ -120,6 +120,27 @@ fn a_blt_on_a_grid_has_no_amplified_account() {
     let refused = Statement::new(&question).unwrap_err().to_string();
     assert!(refused.contains("any but blt"), "{refused}");
     assert!(Statement::new(&Question::for_plan(plan, vec![1e-6], "0.1.0")).is_ok());
+}
+
+#[test]
+fn a_run_of_a_sweep_says_that_its_failures_count_in_the_sweep() {
+    let words = "as many times these as there are runs on average";
+    let plan =
+        Plan::new(PlanSpec { grid: grid(-24, Rounding::Nearest, 1e-3), ..spec(Mechanism::Identity, 4.0) });
+    let job = Job {
+        job: "rates.1".to_owned(),
+        state: "running".to_owned(),
+        dimension: 1_000_000,
+        key_commitment: String::new(),
+        bindings_refused: 0,
+        ledger_doubt: None,
+        sweep: Some(SweepCharge { sweep: "rates".to_owned(), charge: "{}".to_owned() }),
+        openings: Vec::new(),
+    };
+    let question = Question::for_plan(plan.unwrap(), vec![1e-6], "0.1.0");
+    assert!(!markdown(&Statement::new(&question).unwrap()).contains(words));
+    let of_run = Question { job: Some(job), ..question };
+    assert!(markdown(&Statement::new(&of_run).unwrap()).contains(words));
 }
 
 #[test]

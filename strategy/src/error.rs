@@ -23,7 +23,9 @@ pub enum StrategyError {
         mechanism: &'static str,
     },
     /// A first column describes only a Toeplitz matrix.
-    #[error("C of this {mechanism} plan is not Toeplitz, so one column does not describe it; read its rows instead")]
+    #[error(
+        "C of this {mechanism} plan is not Toeplitz, so one column does not describe it; read its rows instead"
+    )]
     NotToeplitz {
         /// The mechanism's name.
         mechanism: &'static str,

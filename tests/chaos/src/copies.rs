@@ -89,7 +89,7 @@ impl Nemesis<'_> {
         Ok(format!("runs in the original's place; {refused} bindings refused"))
     }
 
-    /// With copies of the workers' records, and workers of its own; the original goes on.
+    /// With copies of the workers' records, and workers of its own; the original continues.
     fn adopted(&mut self, side: &SideFolder) -> anyhow::Result<String> {
         side.copy_records(self.cluster)?;
         let adopted = succeeds(&self.cluster.program, &["ledger", "adopt", "--data-dir"], &side.data_dir())?;
@@ -163,7 +163,7 @@ impl Nemesis<'_> {
     }
 
     /// The workers' records are put back from a copy taken earlier, or each worker has those of another one. The ledger knows
-    /// more than they do, and all goes on.
+    /// more than they do, and all continues.
     pub fn old_records(&mut self, turn: u64) -> anyhow::Result<String> {
         let folder = self.cluster.options.dir.join("workers");
         let kept = self.cluster.options.dir.join("records");

@@ -27,7 +27,7 @@ impl Both<'_> {
         Commitment::of_text(&format!("copy {} {} {row}", self.round, case.job))
     }
 
-    /// Goes on with a job of an adopted copy from its first unbound row. Checks that its noise is fresh, that rows bound before come as
+    /// Continues a job of an adopted copy from its first unbound row. Checks that its noise is fresh, that rows bound before come as
     /// they were, and that all else is refused. Returns how many fresh rows were made.
     pub async fn adopted(&self, case: &Case) -> anyhow::Result<u64> {
         let job = &case.job;
