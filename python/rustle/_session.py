@@ -525,7 +525,9 @@ class Session(RoundChecks, ClipNorms):
 
 def check_session(session: Any) -> None:
     """Refuses what is no session, such as its URL."""
-    _arguments.instance("session", session, Session, "a session, as rustle.connect(url) opens it")
+    # By what it has: a session of a test, or one that wraps another, is one too.
+    if not hasattr(session, "privatize_"):
+        raise _arguments.refused("session", session, "a session, as rustle.connect(url) opens it")
 
 
 def _step(step: Any) -> int:

@@ -256,7 +256,7 @@ def test_plans_are_on_a_grid_or_say_what_they_lack():
         ({"dimension": 50, "batch_size": 8, "summing_error": 0.1}, "one of them"),
         ({"dimension": 50, "batch_size": 8, "rounding": "contributions"}, "its sums are exact"),
         ({"dimension": 50, "batch_size": 9000}, "summing_error"),
-        ({"dimension": 50, "batch_size": 0}, "records is 0"),
+        ({"dimension": 50, "batch_size": 0}, "batch_size is 0"),
         ({"dimension": 50, "batch_size": 8, "norm_dtype": "float16"}, "norm_dtype is 'float16'"),
         ({"dimension": 2**25, "batch_size": 8}, "norms accumulated in float64"),
         ({"dimension": 50, "batch_size": 8, "float": True}, "batch_size is 8 and float is True"),
