@@ -5,7 +5,7 @@ mod data_set;
 
 use std::sync::Barrier;
 
-use accounting::gaussian;
+use accounting::{Account, Event, Neighbouring, gaussian};
 use data_set::{DELTA, account};
 use ledger::{JobState, Ledger, LedgerError};
 use plan::Plan;
@@ -42,9 +42,13 @@ struct Fixture {
 impl Fixture {
     /// A ledger with a data set of this budget.
     fn new(epsilon: f64) -> Self {
+        Self::of(&account(), epsilon)
+    }
+
+    fn of(account: &BudgetedAccount, epsilon: f64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ledger.redb");
-        let ledger = data_set::begun(&path, &account(), epsilon, false);
+        let ledger = data_set::begun(&path, account, epsilon, false);
         Self { folder, ledger }
     }
 
@@ -261,19 +265,15 @@ fn an_account_that_is_not_the_data_sets_is_refused() {
 fn a_sampled_job_is_amplified_until_it_rewinds() {
     let sigma = 2.0;
     let sampled = BudgetedAccount {
-        sampling: "{\"kind\":\"cyclic-poisson\",\"sampling_probability\":0.01,\"partition\":\"independent\"}"
+        sampling: r#"{"kind":"cyclic-poisson","sampling_probability":0.01,"partition":"independent"}"#
             .to_owned(),
         ..account()
     };
     let fixture = Fixture::new(20.0);
     fixture.create_under("a", sigma, &sampled).unwrap();
     let amplified = fixture.odometer();
-    let rounds =
-        accounting::Event::PoissonSampledGaussian { noise_multiplier: sigma, sampling_probability: 0.01 };
-    let expected = accounting::Account::new(&rounds.times(10), accounting::Neighbouring::ZeroOut)
-        .unwrap()
-        .epsilon(DELTA)
-        .unwrap();
+    let rounds = Event::PoissonSampledGaussian { noise_multiplier: sigma, sampling_probability: 0.01 };
+    let expected = Account::new(&rounds.times(10), Neighbouring::ZeroOut).unwrap().epsilon(DELTA).unwrap();
     assert!((amplified.reserved / expected - 1.0).abs() < 1e-4, "{amplified:?}, {expected}");
     assert!(!amplified.adaptive);
     fixture.bind("a", 0, 0..1);
@@ -281,4 +281,20 @@ fn a_sampled_job_is_amplified_until_it_rewinds() {
     // Ten rounds, in all of which a unit may be, and one row that was left.
     let odometer = fixture.odometer();
     assert!(near(odometer.spent, of_jobs(11, sigma)) && odometer.adaptive, "{odometer:?}");
+}
+
+/// Who joins a full batch pushes another record out: both contributions move the sum where records are added and removed.
+#[test]
+fn a_capped_job_counts_twice_once_it_rewinds() {
+    let sampling = r#"{"kind":"cyclic-poisson","sampling_probability":0.01,"partition":"independent",
+        "cap":{"batch_cap":50,"dataset_size":1000}}"#;
+    let relations = [NeighbouringRelation::ZeroOut, NeighbouringRelation::AddRemove];
+    for (neighbouring, moved) in relations.into_iter().zip([1.0, 2.0]) {
+        let capped = BudgetedAccount { neighbouring, sampling: sampling.to_owned(), ..account() };
+        let fixture = Fixture::of(&capped, 20.0);
+        fixture.create_under("a", 4.0, &capped).unwrap();
+        fixture.bind("a", 0, 0..1);
+        fixture.rewind("a", 0, 0).unwrap();
+        assert!(near(fixture.odometer().spent, of_jobs(11, 4.0 / moved)), "{neighbouring:?}");
+    }
 }

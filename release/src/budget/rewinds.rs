@@ -6,11 +6,12 @@ use ledger::{
     BranchReleases, ChargeState, ChargedJob, JobRecord, Ledger, LedgerError, OpenedBranch, Recharge,
 };
 use plan::{Participation, Plan, PlanError, PlanSpec};
-use proto::model::OpenBranch;
+use proto::model::{NeighbouringRelation, OpenBranch};
 use proto::{Nonce, RowRange};
 
 use super::admission::check_fits;
 use super::bound::{Bound, ChargeKind};
+use super::counted::with_twice_the_sensitivity;
 use super::decision::decide;
 use super::events::{self, invalid};
 
@@ -87,7 +88,7 @@ fn recharge(ledger: &Ledger, request: &OpenBranch, cause: Cause) -> Result<Optio
         return Ok(None);
     }
     let planned = events::from_text(job, &charge.planned)?;
-    let asked = rewound(&record, &planned, &rows)?;
+    let asked = rewound(&record, &planned, &rows, state.record.neighbouring)?;
     let event = events::to_text(&asked)?;
     if event != charge.event && cause == Cause::Rewind {
         let others = |charged: &ChargedJob| charged.job != *job;
@@ -103,7 +104,15 @@ fn recharge(ledger: &Ledger, request: &OpenBranch, cause: Cause) -> Result<Optio
 
 /// Describes a job's whole plan together with the stretches of rows that its branches left behind: the plan's own event where
 /// there are none. Stretches add to no amplified account, so that with them the job's batches count as in any order.
-fn rewound(record: &JobRecord, planned: &Event, rows: &ReleasedRows) -> Result<Event, LedgerError> {
+///
+/// A record that joins a full batch pushes another one out, in the rounds of its own participation alone, so that each of these
+/// sums moves by two contributions: where records are added and removed, capped batches count with twice the sensitivity.
+fn rewound(
+    record: &JobRecord,
+    planned: &Event,
+    rows: &ReleasedRows,
+    neighbouring: NeighbouringRelation,
+) -> Result<Event, LedgerError> {
     let Event::MatrixMechanism(run) = planned else {
         return Err(invalid("charge", planned.name(), "matrix-mechanism, the event of a plan"));
     };
@@ -122,7 +131,12 @@ fn rewound(record: &JobRecord, planned: &Event, rows: &ReleasedRows) -> Result<E
         Event::Gaussian { noise_multiplier: (run.noise_multiplier / stretch.sensitivity).next_down() }
     });
     let events = std::iter::once(Event::MatrixMechanism(whole)).chain(stretches).collect();
-    Ok(Event::Composed { events })
+    let event = Event::Composed { events };
+    let is_capped = matches!(run.sampling, Sampling::CyclicPoisson { cap: Some(_), .. });
+    if is_capped && neighbouring == NeighbouringRelation::AddRemove {
+        return with_twice_the_sensitivity(event).map_err(events::unaccounted);
+    }
+    Ok(event)
 }
 
 /// The reason why there is no charge.
