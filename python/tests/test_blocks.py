@@ -147,9 +147,11 @@ def test_a_sampled_job_of_several_blocks(run_folder):
     mails.add_block("dec", **DEC)
     words = {"data_set": mails, "batches": CyclicPoisson(0.01)}
     with rustle.connect(f"inproc://{run_folder}?job=a", blocks=["nov"], **words):
-        alone = charged(mails, "nov")
+        pass
+    alone = charged(mails, "nov")
     with rustle.connect(f"inproc://{run_folder}?job=b", blocks=["dec", "nov"], **words):
-        assert charged(mails, "dec") > alone > 0
+        pass
+    assert charged(mails, "dec") > alone > 0
 
 
 def test_a_coordinators_job_has_the_blocks_that_it_was_created_with(cluster, folder, run_folder, plan):

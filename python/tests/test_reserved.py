@@ -82,7 +82,7 @@ def test_rows_reserved_under_a_function_s_commitments(session, tmp_path, plan):
         assert np.array_equal(session.fetch_into(step, got, commitment=batch(step)), expected[step])
     with pytest.raises(TypeError):
         session.reserve(steps=2, commitment=lambda: None)
-    with pytest.raises(AttributeError):
+    with pytest.raises(errors.InvalidArgument, match="commitment is None"):
         session.reserve(steps=2, commitment=lambda step: None)
 
 

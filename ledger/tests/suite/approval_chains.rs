@@ -26,7 +26,7 @@ fn a_chain_that_passes_over_the_rule_is_refused() {
     let fixture = Fixture::new(0);
     fixture.approve("ben", &budget(6.0)).unwrap();
     fixture.grant("ann", 6.0).unwrap();
-    fixture.grant("ann", 5.0).unwrap();
+    fixture.grant("ann", 3.0).unwrap();
     let entries = fixture.ledger.data_set_entries(&name(), 0, 10, 1 << 20).unwrap();
     let whole: Vec<String> = entries.into_iter().map(|entry| entry.event).collect();
     let [created, approved, used, raised, lowered] = &whole[..] else { panic!("{whole:?}") };
