@@ -93,7 +93,7 @@ pub enum DataSetEvent {
         run: String,
         /// The event that the sweep is charged for, as JSON.
         charge: String,
-        /// The digest of the number of runs, [`SweepRecord::commitment`].
+        /// The digest of the number of runs, [`SweepRecord::commitment`](crate::SweepRecord::commitment).
         commitment: String,
     },
     /// A job was created as a run of a sweep.
