@@ -127,7 +127,6 @@ ROWS = [
     ("grid.Sum: no plan", lambda on: grid.Sum("plan.toml"), "plan is 'plan.toml'; allowed: a rustle.Plan"),
     ("grid.to_float: no plan", lambda on: grid.to_float(np.zeros(4, np.int64), None), "plan is None; allowed: a rustle.Plan"),
     ("dp_events: no event", lambda on: dp_events.from_dp_event(None), "event is NoneType|event is None"),
-    ("dp_events: an empty event", lambda on: dp_events.to_dp_event({}), "event"),
     ("dp_events: relation", lambda on: dp_events.to_dp_event({}, neighbouring="swap"), "neighbouring is 'swap'; allowed: "),
     ("user_level: probability a string", lambda on: user_level.plan(iterations=4, epsilon=4, delta=1e-5, sampling_probability="0.1", float=True), "sampling_probability is '0.1'"),
     ("user_level: group size zero", lambda on: user_level.plan(iterations=4, epsilon=4, delta=1e-5, sampling_probability=0.1, group_size=0, float=True), "group_size is 0"),
