@@ -287,10 +287,13 @@ impl SlurmJob<'_> {
         }
         // Nodes refuse what is signed within the second in which they ended the run before.
         std::thread::sleep(Duration::from_secs(2));
-        // One that waited for a lost node may have started by itself.
-        for component in components.filter(|at| self.shown_of(*at, "JobState") == "PENDING") {
+        for component in components {
             let id = format!("JobId={}", self.component(component));
-            self.slurm.run("scontrol", &["update", &id, "StartTime=now"]);
+            let output = self.slurm.command("scontrol", &["update", &id, "StartTime=now"]).output().unwrap();
+            // One that waited for a lost node may start by itself, up to the moment of this command.
+            if self.shown_of(component, "JobState") == "PENDING" {
+                said(output, "scontrol");
+            }
         }
     }
 }
