@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod data_set;
+mod identity_plan;
 
 use accounting::gaussian;
 use data_set::DELTA;
+use identity_plan::identity_plan;
 use ledger::{JobState, Ledger, LedgerError};
 use plan::Plan;
 use proto::model::{AddBlock, BudgetedAccount, OpenBranch, PrivacyBudget, PrivacyUnit, SetShare};
@@ -19,12 +21,7 @@ const SIGMA: f64 = 4.0;
 
 /// Independent noise, of which one unit takes part in one of ten rounds: μ is 1/σ.
 fn plan() -> Plan {
-    let text = format!(
-        "format = 1\nstream_version = {}\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = {SIGMA:?}\nclip_norm = \
-         1.0\n[participation]\nmin_sep = 10\nmax_participations = 1\n[mechanism]\nname = \"identity\"\n",
-        plan::STREAM_VERSION
-    );
-    Plan::from_toml_str(&text).unwrap()
+    identity_plan(SIGMA, 10, 1)
 }
 
 /// ε of k jobs.

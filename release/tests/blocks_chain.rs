@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod data_set;
+mod dice;
+mod identity_plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use accounting::{Account, Event, Neighbouring};
 use data_set::DELTA;
+use dice::Dice;
+use identity_plan::identity_plan;
 use ledger::{DataSetEvent, JobState, Ledger, LedgerError, Stamp};
 use plan::Plan;
 use proto::model::{AddBlock, BudgetedAccount, OpenBranch, PrivacyBudget, PrivacyUnit};
@@ -19,23 +23,8 @@ use tempfile::TempDir;
 const SEEDS: u64 = 12;
 const STEPS: usize = 60;
 
-/// Draws from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
 fn plan_of(sigma: f64) -> Plan {
-    let text = format!(
-        "format = 1\nstream_version = {}\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = {sigma:?}\nclip_norm = \
-         1.0\n[participation]\nmin_sep = 5\nmax_participations = 2\n[mechanism]\nname = \"identity\"\n",
-        plan::STREAM_VERSION
-    );
-    Plan::from_toml_str(&text).unwrap()
+    identity_plan(sigma, 5, 2)
 }
 
 fn at(epsilon: f64) -> PrivacyBudget {

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod data_set;
+mod identity_plan;
 
 use std::sync::Barrier;
 
 use accounting::{Account, Event, Neighbouring, gaussian};
 use data_set::{DELTA, account};
+use identity_plan::identity_plan;
 use ledger::{JobState, Ledger, LedgerError};
 use plan::Plan;
 use proto::model::{BudgetedAccount, NeighbouringRelation, OpenBranch, PrivacyBudget, PrivacyUnit};
@@ -17,13 +19,7 @@ use tempfile::TempDir;
 
 /// Independent noise, of which one unit takes part in one of ten rounds: μ is 1/σ.
 fn plan_with(noise_multiplier: f64) -> Plan {
-    let text = format!(
-        "format = 1\nstream_version = {}\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = \
-         {noise_multiplier:?}\nclip_norm = 1.0\n[participation]\nmin_sep = 10\nmax_participations = 1\n[mechanism]\nname \
-         = \"identity\"\n",
-        plan::STREAM_VERSION
-    );
-    Plan::from_toml_str(&text).unwrap()
+    identity_plan(noise_multiplier, 10, 1)
 }
 
 fn mails() -> DataSetId {

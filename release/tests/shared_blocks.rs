@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod data_set;
+mod identity_plan;
 
 use std::collections::BTreeSet;
 
 use accounting::{Account, Event, Neighbouring, gaussian};
 use data_set::{DELTA, begun};
+use identity_plan::identity_plan;
 use ledger::{Ledger, LedgerError};
 use plan::Plan;
 use proto::model::{AddBlock, BudgetedAccount, NeighbouringRelation, PrivacyBudget, PrivacyUnit};
@@ -22,12 +24,7 @@ const POISSON: &str =
 
 /// Independent noise, of which one unit takes part in one of ten rounds.
 fn plan() -> Plan {
-    let text = format!(
-        "format = 1\nstream_version = {}\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = {SIGMA:?}\nclip_norm = \
-         1.0\n[participation]\nmin_sep = 10\nmax_participations = 1\n[mechanism]\nname = \"identity\"\n",
-        plan::STREAM_VERSION
-    );
-    Plan::from_toml_str(&text).unwrap()
+    identity_plan(SIGMA, 10, 1)
 }
 
 struct Fixture {
