@@ -44,6 +44,7 @@ impl History {
             }
         }
         lost.iter().for_each(|lost| self.violation(lost));
+        self.check_budget(ledger, false);
     }
 
     pub fn check_nothing_acked(&mut self) {

@@ -32,6 +32,20 @@ pub struct Tally {
     pub refused_by_copies: u64,
     /// Jobs of adopted copies whose charge was compared with all that was released.
     pub costs_compared: u64,
+    /// Requests for jobs of a data set that its budget held.
+    pub jobs_admitted: u64,
+    /// Requests for jobs that it did not hold.
+    pub jobs_refused: u64,
+    /// Rewinds that it did not hold.
+    pub rewinds_refused: u64,
+    /// Budgets that took the place of others.
+    pub budgets_granted: u64,
+    /// Charges that were given back by the end of a run.
+    pub charges_given_back: u64,
+    /// Charges of ended jobs that asked for no row, which were not given back: a worker had not reported yet.
+    pub charges_kept_of_unused_jobs: u64,
+    /// Prefixes of data sets' chains that were composed by the plain accountant.
+    pub compositions_read: u64,
 }
 
 impl Tally {
@@ -46,6 +60,13 @@ impl Tally {
         self.rows_bound_on_copies += other.rows_bound_on_copies;
         self.refused_by_copies += other.refused_by_copies;
         self.costs_compared += other.costs_compared;
+        self.jobs_admitted += other.jobs_admitted;
+        self.jobs_refused += other.jobs_refused;
+        self.rewinds_refused += other.rewinds_refused;
+        self.budgets_granted += other.budgets_granted;
+        self.charges_given_back += other.charges_given_back;
+        self.charges_kept_of_unused_jobs += other.charges_kept_of_unused_jobs;
+        self.compositions_read += other.compositions_read;
     }
 }
 
@@ -57,13 +78,21 @@ impl fmt::Display for Tally {
             "{rows_delivered} rows delivered; {rewinds} rewinds, {rows_drawn_anew} rows held against those of the \
              branches before, {rows_abandoned} abandoned rows listed, {} requests for branches that were left refused \
              by the ledger and {} by workers; {} rows bound on clones and {} on adopted copies, {} requests refused by \
-             copies, {} costs compared",
+             copies, {} costs compared; {} jobs admitted by budgets and {} refused, {} rewinds refused, {} budgets changed, {} \
+             charges given back and {} of unused jobs kept, {} compositions read",
             self.refused_by_ledger,
             self.refused_by_workers,
             self.rows_bound_on_clones,
             self.rows_bound_on_copies,
             self.refused_by_copies,
-            self.costs_compared
+            self.costs_compared,
+            self.jobs_admitted,
+            self.jobs_refused,
+            self.rewinds_refused,
+            self.budgets_granted,
+            self.charges_given_back,
+            self.charges_kept_of_unused_jobs,
+            self.compositions_read
         )
     }
 }

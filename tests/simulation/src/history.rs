@@ -7,6 +7,7 @@ use proto::{Commitment, CoordinateRange, JobId, NoiseId, RowRange};
 
 use crate::branches::Branches;
 use crate::cases::{Case, DIMENSION, ROWS};
+use crate::charges::Purchases;
 use crate::figures::Tally;
 use crate::leases::Leases;
 use crate::releases::Releases;
@@ -23,6 +24,7 @@ pub struct History {
     pub branches: Branches,
     pub leases: Leases,
     pub releases: Releases,
+    pub purchases: Purchases,
     /// Bindings that some caller has asked for.
     pub asked: BTreeMap<RowOfZ, Vec<Commitment>>,
     /// Bindings that were acknowledged to a caller.

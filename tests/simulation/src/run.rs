@@ -20,7 +20,7 @@ use crate::nemesis::Nemesis;
 use crate::site::Standing;
 use crate::software::{coordinator, worker_process};
 use crate::world::{COPY, ORIGINAL, WORKERS, World, worker};
-use crate::{adversary, operator, trainer, twin};
+use crate::{adversary, buyers, operator, trainer, twin};
 
 /// Longest time of a message without faults.
 pub const LATENCY: Duration = Duration::from_millis(20);
@@ -155,6 +155,11 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
     for at in 0..2 {
         sim.client(world.cases[at].job.as_str(), trainer::train(world.clone(), at).boxed_local());
     }
+    if let Some(epsilon) = buyers::budget(seed) {
+        for at in 0..buyers::BUYERS {
+            sim.client(format!("buyer-{at}"), buyers::buy(world.clone(), at, epsilon).boxed_local());
+        }
+    }
     sim.client("rival", adversary::compete(world.clone()).boxed_local());
     sim.client("operator", operator::operate(world.clone()).boxed_local());
     sim
@@ -168,13 +173,17 @@ fn check_what_is_left(world: &World) {
         check_at_the_end(world, &disk, |history, ledger| {
             history.check_ledger(ledger);
             history.check_report(ledger, &world.cases);
+            history.count_given_back(ledger);
         });
     } else {
         world.history().check_nothing_acked();
     }
     let copy = world.site(COPY);
     if copy.standing() == Standing::Adopted {
-        check_at_the_end(world, &copy.disk(), |history, ledger| history.check_adopted(ledger, &world.cases));
+        check_at_the_end(world, &copy.disk(), |history, ledger| {
+            history.check_adopted(ledger, &world.cases);
+            history.check_budget(ledger, true);
+        });
     }
 }
 

@@ -45,6 +45,10 @@ fn two_hundred_more_seeds_release_no_row_twice_whatever_becomes_of_the_ledger() 
     for seen in [rows_bound_on_clones, rows_bound_on_copies, refused_by_copies, costs_compared] {
         assert!(seen >= 10, "too few copies to say anything: {:?}", figures.tally);
     }
+    let Tally { jobs_admitted, jobs_refused, budgets_granted, charges_given_back, .. } = figures.tally;
+    for seen in [jobs_admitted, jobs_refused, budgets_granted, charges_given_back] {
+        assert!(seen >= 20, "too few charges to say anything: {:?}", figures.tally);
+    }
 }
 
 /// For `make mutants`: as many seeds as it takes to find a planted bug, or COUNT.
