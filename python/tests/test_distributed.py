@@ -40,6 +40,49 @@ dist.barrier()
 dist.destroy_process_group()
 """
 
+DIFFERS = """
+import sys, torch, torch.distributed as dist, rustle, rustle.torch
+from torch.nn.parallel import DistributedDataParallel
+url, width = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(0)
+net = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(width, 3)))
+session = rustle.connect(url)
+optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+attachment = rustle.torch.attach(optimizer, session, net.module, reduce=False)
+inputs = torch.full((1, width), float(rank + 1))
+before = [p.detach().clone() for p in net.parameters()]
+with net.no_sync():
+    net(inputs).sum().backward()
+try:
+    optimizer.step()
+    raise SystemExit("one row was added to two gradients")
+except rustle.errors.InvalidArgument as error:
+    assert "the gradients of ranks differ" in str(error) and "reduce=True" in str(error), error
+assert session.next_step == 0
+assert all(torch.equal(p, old) for p, old in zip(net.parameters(), before))
+# What one rank alone refuses, none takes.
+for p in net.parameters():
+    p.grad = torch.full_like(p, float("nan") if rank else 1.0)
+try:
+    optimizer.step()
+    raise SystemExit("a step with a NaN was taken by a rank")
+except rustle.errors.InvalidArgument as error:
+    assert ("another rank" in str(error)) != bool(rank), error
+assert session.next_step == 0
+optimizer.zero_grad()
+net(inputs).sum().backward()
+optimizer.step()
+assert session.next_step == 1
+for p in net.parameters():
+    both = [torch.empty_like(p) for _ in range(2)]
+    dist.all_gather(both, p.detach())
+    assert torch.equal(*both)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
 # Misuses come first: none of them uses a row.
 SHARES = """
 import sys, torch, torch.distributed as dist, rustle, rustle.torch
@@ -209,3 +252,8 @@ def test_what_is_not_finite_on_one_rank_is_refused_on_all(cluster, widths):
 @pytest.mark.parametrize("widths", [[40, 3]])
 def test_ranks_without_a_share_of_one_batch_each_are_refused(cluster, widths):
     run(SHARES, cluster.url(), widths[0])
+
+
+@pytest.mark.parametrize("widths", [[40, 3]])
+def test_ranks_whose_gradients_differ_add_no_row(cluster, widths):
+    run(DIFFERS, cluster.url(), widths[0])

@@ -22,6 +22,10 @@ from ._batch_norms import batch_norms
 from ._precision import check_products
 from ._reductions import check_reductions
 
+#: By how much norms of the same gradient may differ among ranks: an all-reduce gives all ranks the same bits, and only the
+#: order in which two kinds of device sum up a norm differs.
+REPLICA_TOLERANCE = 1e-5
+
 Named = torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]
 
 
@@ -164,15 +168,31 @@ class Noise:
             self._check_local(sums, step, divide_by)
         except errors.RustleError as error:
             refused = error
-        if self.ranks > 1 and (self.reduce or self.sharded):
-            device = next(iter(self.parameters.values())).device
-            found = torch.tensor(float(refused is not None), device=device)
-            dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
-            if found and refused is None:
-                text = "another rank refused its gradient, not finite or otherwise; attachment.skip() leaves this step out"
-                refused = errors.make("invalid_argument", text)
+        if self.ranks > 1:
+            refused = self._refused_by_any(refused)
         if refused is not None:
             raise refused
+
+    def _refused_by_any(self, mine: errors.RustleError | None) -> errors.RustleError | None:
+        """Returns this rank's refusal, or one because another rank refused, or because replicated gradients differ. Collective."""
+        norm = 0.0 if mine is not None else self.seen[0]
+        device = next(iter(self.parameters.values())).device
+        found = torch.tensor([float(mine is not None), norm, -norm], dtype=torch.float64, device=device)
+        dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
+        is_refused, most, least = found[0].item(), found[1].item(), -found[2].item()
+        if mine is not None:
+            return mine
+        if is_refused:
+            text = "another rank refused its gradient, not finite or otherwise; attachment.skip() leaves this step out"
+            return errors.make("invalid_argument", text)
+        if self.reduce or self.sharded or most - least <= REPLICA_TOLERANCE * most:
+            return None
+        text = (
+            f"the gradients of ranks differ, with norms from {least:.6g} to {most:.6g}, and one row of noise was to be added to each: "
+            "their differences would be released without noise; allowed: the same whole sum on every rank. Synchronise them "
+            "(DistributedDataParallel, outside of no_sync), or attach(…, reduce=True) to gradients that each rank keeps"
+        )
+        return errors.make("invalid_argument", text)
 
     def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float) -> None:
         rounds, records = self.session.rounds, self.records
