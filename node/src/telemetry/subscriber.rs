@@ -5,10 +5,10 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{ParseError, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::telemetry::error::TelemetryError;
 use crate::telemetry::otlp::SpanExport;
@@ -69,21 +69,18 @@ pub struct Telemetry {
 /// call it.
 pub fn init(config: TelemetryConfig) -> Result<Telemetry, TelemetryError> {
     let filter = filter(&config.filter, std::env::var("RUST_LOG").ok())?;
-    let Some(url) = &config.otlp else {
-        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-        // An error here says that a subscriber is already installed.
-        let _already_installed = match config.format {
-            Format::Text => builder.with_ansi(io::stderr().is_terminal()).finish().try_init(),
-            Format::Json => builder.json().flatten_event(true).finish().try_init(),
-        };
-        return Ok(Telemetry { _exporting: None });
-    };
-    let (exporting, tracer) = SpanExport::start(url, config.service)?;
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let lines = match config.format {
         Format::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         Format::Json => lines.json().flatten_event(true).boxed(),
     };
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
+    // An error of `try_init` says that a subscriber is already installed.
+    let Some(url) = &config.otlp else {
+        let _already_installed = subscriber.try_init();
+        return Ok(Telemetry { _exporting: None });
+    };
+    let (exporting, tracer) = SpanExport::start(url, config.service)?;
     // Only what was made to be sent, and of it no more than what it says of itself.
     let spans = tracing_opentelemetry::layer()
         .with_tracer(tracer)
@@ -92,16 +89,16 @@ pub fn init(config: TelemetryConfig) -> Result<Telemetry, TelemetryError> {
         .with_target(false)
         .with_tracked_inactivity(false)
         .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == SPANS));
-    let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans);
-    let _already_installed = subscriber.try_init();
+    let _already_installed = subscriber.with(spans).try_init();
     Ok(Telemetry { _exporting: Some(exporting) })
 }
 
-fn filter(configured: &str, rust_log: Option<String>) -> Result<EnvFilter, TelemetryError> {
+fn filter(configured: &str, rust_log: Option<String>) -> Result<Targets, TelemetryError> {
     // An empty RUST_LOG is how a shell script says "not set"; as a filter it would silence everything.
     let filter = rust_log.filter(|value| !value.trim().is_empty()).unwrap_or_else(|| configured.to_owned());
-    EnvFilter::try_new(&filter)
-        .map_err(|error| TelemetryError::BadFilter { filter, reason: error.to_string() })
+    filter
+        .parse()
+        .map_err(|error: ParseError| TelemetryError::BadFilter { filter, reason: error.to_string() })
 }
 
 impl FromStr for Format {

@@ -3,6 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
 
 #[derive(Parser)]
 #[command(about = "Runs the whole service in simulation, seed by seed")]
@@ -40,8 +44,9 @@ enum Format {
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    if std::env::var_os("RUST_LOG").is_some() {
-        tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+    if let Ok(filter) = std::env::var("RUST_LOG") {
+        let filter: Targets = filter.parse()?;
+        tracing_subscriber::registry().with(fmt::layer().with_filter(filter)).init();
     }
     if let Some(seed) = cli.seed {
         let mut is_good = true;
