@@ -47,7 +47,8 @@ pub async fn buy(world: Arc<World>, at: usize, epsilon: f64) -> turmoil::Result 
             buyer.grant(epsilon).await;
         }
         // A job that both want exists once, by whichever request is first.
-        let name = if buyer.dice.one_in(4) { format!("shared-{number}") } else { format!("of-{at}-{number}") };
+        let name =
+            if buyer.dice.one_in(4) { format!("shared-{number}") } else { format!("of-{at}-{number}") };
         let job = JobId::new(name).expect("a name");
         if buyer.create(&job).await {
             buyer.use_up(&job).await;
@@ -117,7 +118,7 @@ impl Buyer {
         is_open
     }
 
-    /// Records an answer that nobody should get. Returns false.
+    /// Records an answer that is none of the expected ones. Returns false.
     fn unexpected(&self, what: &str, error: &ServiceError) -> bool {
         let mut history = self.world.history();
         // A ledger that was deleted, or is known as a copy, takes nothing.
@@ -144,7 +145,7 @@ impl Buyer {
 
     /// Creates a job; returns whether it exists.
     async fn create(&mut self, job: &JobId) -> bool {
-        // Its definition is the same whoever creates it.
+        // Its definition is the same from both buyers.
         let noise = *Dice::named(self.world.seed, job.as_str()).pick(&[2.0, 4.0, 8.0, 16.0]);
         let request = request(job, noise);
         let jobs = self.client.jobs();

@@ -21,7 +21,7 @@ pub fn data_set() -> DataSetId {
     DataSetId::new("records").expect("a name")
 }
 
-/// What buyers were told of their jobs.
+/// What answers to buyers stated of their jobs.
 #[derive(Debug, Default)]
 pub struct Purchases {
     /// The data set is there.
@@ -150,7 +150,8 @@ impl History {
         }
         for job in &purchases.ended {
             if !reading.settled.contains_key(job) {
-                wrong.push(format!("{job} has ended, and its reservation is kept as that of a job that runs"));
+                wrong
+                    .push(format!("{job} has ended, and its reservation is kept as that of a job that runs"));
             }
         }
         wrong.iter().for_each(|wrong| self.violation(wrong));
@@ -158,7 +159,9 @@ impl History {
 
     /// Checks what the service says of the budget.
     fn check_odometer(&mut self, ledger: &Ledger, reading: &Reading) {
-        let read = |ledger: &Ledger| -> Result<Odometer, LedgerError> { Odometer::of(&ledger.data_set(&data_set())?) };
+        let read = |ledger: &Ledger| -> Result<Odometer, LedgerError> {
+            Odometer::of(&ledger.data_set(&data_set())?)
+        };
         match read(ledger) {
             Ok(Odometer { spent, reserved, .. }) => {
                 let said = spent + reserved;
