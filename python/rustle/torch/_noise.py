@@ -82,12 +82,14 @@ class Noise:
 
     def _sync_ranks(self) -> None:
         """Makes all ranks bind rows at the position of rank 0 and under its commitments."""
+        self._must_resume = False
         if self.ranks > 1:
-            place = [self.session.share()]
+            place: list[Any] = [(self.session.share(), self.session.needs_resume)]
             source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
             dist.broadcast_object_list(place, src=source, group=self.group)
+            position, self._must_resume = place[0]
             if self.rank:
-                self.session.join(place[0])
+                self.session.join(position)
         self.branch, self.step, self._nonce = self.session.share()
 
     def check_ranks_draw_alike(self) -> None:
@@ -211,6 +213,14 @@ class Noise:
             self._sync_ranks()
         if self.session.closed:
             raise errors.make("closed", "the session is closed; detach, connect anew and attach")
+        if self._must_resume:
+            # On all ranks alike: those that joined would step without rank 0, and wait for it.
+            text = (
+                f"the job has released rows up to step {self.step}, and the session of rank 0 was not resumed; allowed: load the "
+                "optimizer's state on all ranks, or session.restart() on rank 0 before noise is attached (with fresh noise, which "
+                "costs privacy)"
+            )
+            raise errors.make("not_resumed", text)
         if self.session.next_step not in (self.step, self.step + 1):
             text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another trainer uses the session"
             raise errors.make("step", text)
