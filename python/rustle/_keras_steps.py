@@ -44,7 +44,7 @@ class OwnSteps:
 
     def _refuse(self, *_: Any, **__: Any) -> None:
         text = (
-            f"the optimizer {self._optimizer.name!r} was told to step by another than fit, with gradients without noise; allowed while "
+            f"the optimizer {self._optimizer.name!r} was made to step by another than fit, with gradients without noise; allowed while "
             "fit trains: its own steps. Leave model.train_on_batch, model.fit and optimizer.apply out of callbacks"
         )
         raise errors.make("step", text)

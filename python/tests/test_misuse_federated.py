@@ -46,6 +46,20 @@ def too_many_clients(server, rounds):
     step(server, [*next(iter(rounds))] * 2)
 
 
+def wrong_divisor(server, rounds):
+    server.apply(np.full(DIMENSION, 10 / np.sqrt(DIMENSION)), divided_by=len(next(iter(rounds))))
+
+
+def unclipped(server, rounds):
+    server.apply(np.full(DIMENSION, 100.0 * len(next(iter(rounds)))))
+
+
+def other_clip_norm(server, rounds):
+    """As clients would that clip to ten times the plan's norm."""
+    clients = next(iter(rounds))
+    server.apply(np.full(DIMENSION, 10 * server.clip_norm * len(clients) / np.sqrt(DIMENSION)))
+
+
 def fewer_arrays(server, rounds):
     step(server, next(iter(rounds)), DIMENSION - 1)
 
@@ -60,6 +74,9 @@ MISUSES = [
     (round_left_out, errors.StepError, "met no noise", 1),
     (clients_of_another_draw, errors.StepError, "another loader", 0),
     (too_many_clients, errors.StepError, "30 updates; allowed: 15", 0),
+    (wrong_divisor, errors.SumTooLarge, "clipped to 1", 0),
+    (unclipped, errors.SumTooLarge, "clipped to 1", 0),
+    (other_clip_norm, errors.SumTooLarge, "clipped to 1", 0),
     (fewer_arrays, errors.LayoutMismatch, "coordinates|40|layout", 0),
     (more_arrays, errors.LayoutMismatch, "coordinates|40|layout", 0),
 ]

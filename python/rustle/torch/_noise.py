@@ -162,8 +162,10 @@ class Noise:
         On all ranks together: otherwise the others would wait for the one that raised.
         """
         refused: errors.RustleError | None = None
+        is_cut = self.ranks > 1 and self.sharded
+        whole = _tensors.whole_norm(sums, self.parameters, self.group, self.ranks) if is_cut else None
         try:
-            self._check_local(sums, step, divide_by)
+            self._check_local(sums, step, divide_by, whole)
         except errors.RustleError as error:
             refused = error
         if self.ranks > 1 and (self.reduce or self.sharded):
@@ -176,7 +178,8 @@ class Noise:
         if refused is not None:
             raise refused
 
-    def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float) -> None:
+    def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float, whole_norm: float | None) -> None:
+        """``whole_norm``: that of all ranks' parts of the sum, where this rank has one."""
         rounds, records = self.session.rounds, self.records
         check_kept(self._drawn, rounds)
         if rounds is not None:
@@ -185,20 +188,21 @@ class Noise:
             records = whole if records is None else min(records, whole)
         # With ``reduce`` each rank rounds its own sum, and integers are added up.
         here = rounds.records_here(step) if rounds is not None and self.reduce else records
-        self._kappa.check(here if records is None else min(here, records))
+        most = here if records is None else min(here, records)
+        self._kappa.check(most)
         if self.session.is_on_grid:
             _tensors.check_float32(sums)
             self._check_bits({name: value for name, value in sums.items() if name not in self.made_here})
             _tensors.check_range(sums, divide_by, 2.0 ** self.session.plan.grid["step"])
-        norm = _tensors.norm_of(sums.values())
+        norm = _tensors.norm_of(sums.values()) if whole_norm is None else whole_norm
         self.seen = norm, records
         if not math.isfinite(norm):
             bad = next((name for name, value in sums.items() if not torch.isfinite(value).all()), None)
             of = f"of {bad!r}" if bad is not None else "of all parameters together"
             text = f"the gradient {of} is not finite; attachment.skip() leaves this step out, with its row"
             raise errors.make("invalid_argument", text)
-        if records is not None:
-            check_norm(norm, divide_by, records, self.session.clip_norm_at(step))
+        if most is not None:
+            check_norm(norm, divide_by, most, self.session.clip_norm_at(step))
 
     def _check_bits(self, sums: dict[str, torch.Tensor]) -> None:
         """Refuses sums that others made where they may have fewer bits than their type says."""
