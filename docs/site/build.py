@@ -39,6 +39,7 @@ ORDER = {
     "Use": [
         "docs/cli.md",
         "docs/python.md",
+        "docs/misuse.md",
         "docs/planner.md",
         "docs/accounting.md",
         "docs/audit.md",

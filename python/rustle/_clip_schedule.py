@@ -73,7 +73,10 @@ class ClipNorms:
             )
             raise errors.make("invalid_argument", text)
         if plan.grid is not None:
-            text = "the plan is on a grid, whose step is made for its clip norm; allowed: that norm in every step"
+            text = (
+                f"the plan is on a grid, whose step is made for its clip norm; allowed: {plan.clip_norm:g} in every step, and so no "
+                "schedule, or a plan made with float=True, whose rows don't hold against precision attacks (docs/grid.md)"
+            )
             raise errors.make("invalid_argument", text)
         if _is_in_launch():
             text = "the process is one of a launch under MPI, whose ranks share rows; allowed there: the plan's clip norm"

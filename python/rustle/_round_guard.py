@@ -49,6 +49,9 @@ class RoundGuard:
             rustle.errors.StepError: The session is at another step.
         """
         at = self.session.next_step
+        if round != at:
+            # What was handed out before has no step any more: one that follows would be of any batch.
+            self.forget()
         if round > at:
             text = (
                 f"the batch of round {round - 1} met no noise, since the session is at step {at}; allowed: one step for "

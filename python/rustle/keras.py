@@ -19,6 +19,7 @@ import keras
 import numpy as np
 
 from . import errors
+from ._keras_steps import OwnSteps
 from ._layout import Layout
 from ._rounds import Rounds
 from .metrics import Metrics
@@ -76,6 +77,7 @@ def fit(
             rounds whose unit is a user.
         rustle.errors.LayoutMismatch: The trainable variables are not those of the plan, or a callback froze, unfroze or added one: no
             row of that step is spent.
+        rustle.errors.StepError: A callback had the model's optimizer step, or gave the model another one.
         rustle.errors.MixesExamples: A layer that changes more than what is trained, such as BatchNormalization.
     """
     session = rounds.session
@@ -104,23 +106,25 @@ def _train(
     session = rounds.session
     calls = keras.callbacks.CallbackList(watched[0], add_history=True, model=model, epochs=epochs or 1)
     model.stop_training, epoch = False, 0
-    calls.on_train_begin()
-    while session.next_step < session.iterations and epoch != epochs and not model.stop_training:
-        calls.on_epoch_begin(epoch)
-        losses: list[np.ndarray] = []
-        for at, ids in enumerate(rounds):
-            calls.on_train_batch_begin(at)
-            _check_unchanged(model, placed)
-            clipped.clip_norm = session.clip_norm
-            sums, found = clipped(x[ids], y[ids])
-            _apply(model, session, placed, sums, divide_by)
-            losses.append(found)
-            calls.on_train_batch_end(at, {"loss": float(found.mean()) if len(found) else 0.0})
-        all_losses = np.concatenate(losses)
-        logs = {"loss": float(all_losses.mean()) if len(all_losses) else 0.0, **watched[1].figures()}
-        calls.on_epoch_end(epoch, logs)
-        epoch += 1
-    calls.on_train_end()
+    with OwnSteps(model) as steps:
+        calls.on_train_begin()
+        while session.next_step < session.iterations and epoch != epochs and not model.stop_training:
+            calls.on_epoch_begin(epoch)
+            losses: list[np.ndarray] = []
+            for at, ids in enumerate(rounds):
+                calls.on_train_batch_begin(at)
+                _check_unchanged(model, placed)
+                steps.check()
+                clipped.clip_norm = session.clip_norm
+                sums, found = clipped(x[ids], y[ids])
+                steps.apply(*_noisy(model, session, placed, sums, divide_by))
+                losses.append(found)
+                calls.on_train_batch_end(at, {"loss": float(found.mean()) if len(found) else 0.0})
+            all_losses = np.concatenate(losses)
+            logs = {"loss": float(all_losses.mean()) if len(all_losses) else 0.0, **watched[1].figures()}
+            calls.on_epoch_end(epoch, logs)
+            epoch += 1
+        calls.on_train_end()
     return model.history
 
 
@@ -137,7 +141,10 @@ def _check_unchanged(model: Any, placed: Layout) -> None:
         raise errors.make("layout", text)
 
 
-def _apply(model: Any, session: Any, placed: Layout, sums: list[np.ndarray], divide_by: float) -> None:
+def _noisy(
+    model: Any, session: Any, placed: Layout, sums: list[np.ndarray], divide_by: float
+) -> tuple[list[Any], list[Any]]:
+    """Returns the sums with the next step's noise as the backend's tensors, and the variables they are of."""
     flat = np.empty(placed.dimension, np.float32)
     parts = [placed.parameters[variable.path] for variable in model.trainable_variables]
     for part, value in zip(parts, sums, strict=True):
@@ -146,7 +153,7 @@ def _apply(model: Any, session: Any, placed: Layout, sums: list[np.ndarray], div
     noisy = [flat[part.start : part.start + part.size].reshape(part.shape) for part in parts]
     variables = model.trainable_variables
     gradients = [keras.ops.convert_to_tensor(g, dtype=v.dtype) for g, v in zip(noisy, variables, strict=True)]
-    model.optimizer.apply(gradients, variables)
+    return gradients, variables
 
 
 class ClippedSum:

@@ -51,6 +51,33 @@ def test_autocast_leaves_the_clipped_sum_in_float32():
     assert (found.double() - expected).abs().max() < 40 * 40 * 0.3 * 2**-24
 
 
+class AutocastSeen(torch.overrides.TorchFunctionMode):
+    """Notes which operations run under autocast, and how many run in all."""
+
+    def __init__(self):
+        super().__init__()
+        self.under, self.count = [], 0
+
+    def __torch_function__(self, operation, types, args=(), kwargs=None):
+        self.count += 1
+        # An attribute that is read computes nothing.
+        if torch.is_autocast_enabled("cpu") and operation.__name__ != "__get__":
+            self.under.append(operation.__name__)
+        return operation(*args, **(kwargs or {}))
+
+
+def test_no_operation_of_a_sum_runs_under_autocast():
+    """Which of them autocast takes in fewer bits differs among devices and versions of PyTorch: none is left to it."""
+    gradients = {"a": torch.randn(7, 3, 2), "b": torch.randn(7)}
+    alone = _sums.summed(gradients, 0.5)
+    with torch.autocast("cpu", torch.bfloat16), AutocastSeen() as seen:
+        found = _sums.summed(gradients, 0.5)
+        # The guard ends with the sum.
+        torch.ones(2)
+    assert seen.count > 10 and seen.under == ["ones"]
+    assert found.keys() == alone.keys() and all(torch.equal(found[name], alone[name]) for name in alone)
+
+
 def test_parameters_without_an_axis_are_clipped_too():
     class Scaled(torch.nn.Module):
         def __init__(self):

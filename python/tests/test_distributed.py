@@ -130,6 +130,16 @@ for step, (records,) in enumerate(loaded(**own)):
     assert sorted(seen[0] + seen[1]) == sorted(batches()[step].tolist())
     for p in net.parameters():
         p.grad = torch.zeros_like(p)
+    if step == 1:
+        # Within the bound of the batch, and beyond that of this rank's own records.
+        next(net.parameters()).grad[0, 0] = 10.0
+        try:
+            optimizer.step()
+            raise SystemExit("a sum of more records than the rank has was taken")
+        except errors.SumTooLarge as error:
+            assert f"that of {len(records)} contributions" in str(error), error
+        assert session.next_step == step
+        next(net.parameters()).grad[0, 0] = 0.0
     if step == 2:
         # Later ones are no way around it; the other rank learns of it.
         before = session._rounds

@@ -68,6 +68,19 @@ def unclipped(t):
     t.session.cursor()
 
 
+def other_clip_norm(t):
+    ids = next(iter(t.rounds))
+    rows = t.x[np.asarray(ids)] - t.params
+    longer = rows * (10 * t.session.clip_norm / jnp.linalg.norm(rows, axis=1, keepdims=True))
+    noisy, t.state = t.update(jnp.sum(jnp.abs(longer), 0), t.state)
+    t.session.cursor()
+
+
+def too_large_batch(t):
+    t.step(np.tile(next(iter(t.rounds)), 200))
+    t.session.cursor()
+
+
 def not_finite(t):
     t.step(next(iter(t.rounds)), scale=np.nan)
     t.session.cursor()
@@ -87,6 +100,8 @@ MISUSES = [
     (foreign_batches, "another loader", 0),
     (foreign_batches_later, "another loader", 1),
     (unclipped, "clipped to", 0),
+    (other_clip_norm, "clipped to", 0),
+    (too_large_batch, "clipped to", 0),
     (not_finite, "not finite", 0),
     (an_older_state, "noised already", 1),
 ]

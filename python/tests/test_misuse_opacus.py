@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from misuse import OTHER_SEED, PER_EPOCH, SIZE, STEPS, EngineTraining, batches
+from misuse import OTHER_SEED, PER_EPOCH, SIZE, STEPS, EngineTraining, batches, planned
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("opacus")
@@ -12,6 +12,7 @@ from opacus.schedulers import ExponentialGradClip, ExponentialNoise
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 
 import rustle
+import rustle.opacus
 from rustle import errors
 
 
@@ -243,6 +244,22 @@ def test_right_use_works_to_the_end(tmp_path, use, workers, ghost):
     use(t)
     assert t.session.next_step == STEPS and t.session.branch == 0
     t.session.close()
+
+
+def test_batch_normalisation_is_refused(tmp_path):
+    """By Opacus, before there is a session."""
+    from opacus.validators.errors import UnsupportedModuleError
+
+    net = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4))
+    engine, data = rustle.opacus.PrivacyEngine(), torch.utils.data.TensorDataset(torch.randn(60, 5))
+    with pytest.raises(UnsupportedModuleError, match="BatchNorm"):
+        engine.make_private(
+            module=net,
+            optimizer=torch.optim.SGD(net.parameters(), lr=0.1),
+            data_loader=torch.utils.data.DataLoader(data, batch_size=SIZE),
+            plan=planned(tmp_path / "run", dimension=32) / "plan.toml",
+            batches=batches(),
+        )
 
 
 def test_epochs_of_a_program_that_has_them(tmp_path):

@@ -420,3 +420,21 @@ def test_reserved_steps_have_the_same_noise(tmp_path, plan):
         exact = rustle.torch.attach(optimizer, session, net, commitment="exact")
         with pytest.raises(errors.InvalidArgument, match="exact"):
             exact.announce()
+
+
+def test_the_norm_of_parts_is_that_of_the_whole(monkeypatch):
+    """Four ranks of a mesh of two by two: one parameter in halves, each on two ranks, and one that all have."""
+    from types import SimpleNamespace
+
+    from rustle.torch import _tensors
+
+    seen = []
+    monkeypatch.setattr(_tensors.dist, "all_reduce", lambda value, group: seen.append(value.item()))
+    placements = [SimpleNamespace(is_shard=lambda: False), SimpleNamespace(is_shard=lambda: True)]
+    mesh = SimpleNamespace(shape=(2, 2))
+    cut = SimpleNamespace(placements=placements, device_mesh=mesh, to_local=None)
+    halves, whole = torch.tensor([[3.0, 1.0], [2.0, 5.0]]), torch.tensor([4.0, 6.0, 1.0])
+    for rank in range(4):
+        sums = {"cut": halves[rank % 2], "whole": whole}
+        _tensors.whole_norm(sums, {"cut": cut, "whole": whole}, None, 4)
+    assert sum(seen) == pytest.approx(float(halves.square().sum() + whole.square().sum()))

@@ -104,6 +104,7 @@ class Server:
     def step(self, updates: Iterable[Arrays]) -> None:
         """One round of these clients' updates y − y⁽⁰⁾, each clipped here. Taken one after the other.
 
+        Where the session has :class:`rustle.Rounds`, more updates than the round has clients are refused before the round's row.
         Under a plan on a grid more of them than its κ covers, in float64, are refused before the round's row.
         """
         total, clients = np.zeros(self._vectors.dimension), 0
@@ -133,6 +134,7 @@ class Server:
 
         ``summed_in``: the type that updates were added in; ``clients``: how many there were, where that is known.
         """
+        self._check_clients(clients)
         self._kappas[summed_in].check(clients)
         with np.errstate(over="ignore"):
             values = total.astype(np.float32)
@@ -140,6 +142,19 @@ class Server:
             raise errors.make("invalid_argument", "the sum of updates is not finite; leave this round out")
         how: Any = {"commitment": self.commitment, "summed_in": summed_in}
         return self.session.privatize_(values, self.round, **how).astype(np.float64)
+
+    def _check_clients(self, clients: int | None) -> None:
+        """Refuses more updates than the round's clients are, where rounds say how many."""
+        rounds = self.session.rounds
+        if clients is None or rounds is None:
+            return
+        most = rounds.records(self.round)
+        if clients > most:
+            text = (
+                f"round {self.round} has {clients} updates; allowed: {most}, one of each client that was drawn for it. Leave out "
+                "repeated ones, and those of other rounds"
+            )
+            raise errors.make("step", text)
 
     def _move(self, noisy: np.ndarray) -> None:
         self._model = self.optimizer.step(self._model, noisy / self.clients_per_round)

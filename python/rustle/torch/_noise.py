@@ -86,12 +86,14 @@ class Noise:
 
     def _sync_ranks(self) -> None:
         """Makes all ranks bind rows at the position of rank 0 and under its commitments."""
+        self._must_resume = False
         if self.ranks > 1:
-            place = [self.session.share()]
+            place: list[Any] = [(self.session.share(), self.session.needs_resume)]
             source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
             dist.broadcast_object_list(place, src=source, group=self.group)
+            position, self._must_resume = place[0]
             if self.rank:
-                self.session.join(place[0])
+                self.session.join(position)
         self.branch, self.step, self._nonce = self.session.share()
 
     def check_ranks_draw_alike(self) -> None:
@@ -164,8 +166,10 @@ class Noise:
         On all ranks together: otherwise the others would wait for the one that raised.
         """
         refused: errors.RustleError | None = None
+        is_cut = self.ranks > 1 and self.sharded
+        whole = _tensors.whole_norm(sums, self.parameters, self.group, self.ranks) if is_cut else None
         try:
-            self._check_local(sums, step, divide_by)
+            self._check_local(sums, step, divide_by, whole)
         except errors.RustleError as error:
             refused = error
         if self.ranks > 1:
@@ -194,7 +198,8 @@ class Noise:
         )
         return errors.make("invalid_argument", text)
 
-    def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float) -> None:
+    def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float, whole_norm: float | None) -> None:
+        """``whole_norm``: that of all ranks' parts of the sum, where this rank has one."""
         rounds, records = self.session.rounds, self.records
         check_kept(self._drawn, rounds)
         if rounds is not None:
@@ -203,20 +208,21 @@ class Noise:
             records = whole if records is None else min(records, whole)
         # With ``reduce`` each rank rounds its own sum, and integers are added up.
         here = rounds.records_here(step) if rounds is not None and self.reduce else records
-        self._kappa.check(here if records is None else min(here, records))
+        most = here if records is None else min(here, records)
+        self._kappa.check(most)
         if self.session.is_on_grid:
             _tensors.check_float32(sums)
             self._check_bits({name: value for name, value in sums.items() if name not in self.made_here})
             _tensors.check_range(sums, divide_by, 2.0 ** self.session.plan.grid["step"])
-        norm = _tensors.norm_of(sums.values())
+        norm = _tensors.norm_of(sums.values()) if whole_norm is None else whole_norm
         self.seen = norm, records
         if not math.isfinite(norm):
             bad = next((name for name, value in sums.items() if not torch.isfinite(value).all()), None)
             of = f"of {bad!r}" if bad is not None else "of all parameters together"
             text = f"the gradient {of} is not finite; attachment.skip() leaves this step out, with its row"
             raise errors.make("invalid_argument", text)
-        if records is not None:
-            check_norm(norm, divide_by, records, self.session.clip_norm_at(step))
+        if most is not None:
+            check_norm(norm, divide_by, most, self.session.clip_norm_at(step))
 
     def _check_bits(self, sums: dict[str, torch.Tensor]) -> None:
         """Refuses sums that others made where they may have fewer bits than their type says."""
@@ -231,6 +237,14 @@ class Noise:
             self._sync_ranks()
         if self.session.closed:
             raise errors.make("closed", "the session is closed; detach, connect anew and attach")
+        if self._must_resume:
+            # On all ranks alike: those that joined would step without rank 0, and wait for it.
+            text = (
+                f"the job has released rows up to step {self.step}, and the session of rank 0 was not resumed; allowed: load the "
+                "optimizer's state on all ranks, or session.restart() on rank 0 before noise is attached (with fresh noise, which "
+                "costs privacy)"
+            )
+            raise errors.make("not_resumed", text)
         if self.session.next_step not in (self.step, self.step + 1):
             text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another trainer uses the session"
             raise errors.make("step", text)

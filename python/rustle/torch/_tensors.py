@@ -136,6 +136,26 @@ def norm_of(values: Iterable[torch.Tensor]) -> float:
     return math.sqrt(squares)
 
 
+def shards(parameter: Any) -> int:
+    """Returns how many ranks a parameter is cut up for: 1 where each has all of it."""
+    if not is_sharded(parameter):
+        return 1
+    sizes = parameter.device_mesh.shape
+    return math.prod(size for size, placed in zip(sizes, parameter.placements, strict=True) if placed.is_shard())
+
+
+def whole_norm(sums: dict[str, torch.Tensor], parameters: dict[str, Any], group: Any, ranks: int) -> float:
+    """Returns the norm of sums whose parameters are cut up among ranks. Collective."""
+    squares = 0.0
+    for count in sorted({shards(parameter) for parameter in parameters.values()}):
+        norm = norm_of(value for name, value in sums.items() if shards(parameters[name]) == count)
+        # Each part is on so many ranks, which all add it.
+        squares += norm * norm * count / ranks
+    found = torch.tensor(squares, dtype=torch.float64, device=next(iter(sums.values())).device)
+    dist.all_reduce(found, group=group)
+    return math.sqrt(found.item()) if math.isfinite(found.item()) else math.inf
+
+
 def in_place(sums: dict[str, torch.Tensor]) -> dict[str, np.ndarray] | None:
     """Returns flat views of the sums, if all are float32 in C order on the CPU and none share memory."""
     fits = all(
