@@ -93,7 +93,7 @@ first-hour: build ## what newcomers and operators do first, as the pages show it
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	python3 tests/docs/first_hour.py $(WHEEL)
 
-alerts-staged: build ## 12 failures of real clusters and a quiet hour: which alerts fire, by promtool; STAGES="ledger-old …" for some
+alerts-staged: build ## 13 failures of real clusters and a quiet hour: which alerts fire, by promtool; STAGES="ledger-old …" for some
 	@$(STAGE) etcd-setup tests/setup/etcd.sh
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	python3 tests/alerts/staged.py $(STAGES)

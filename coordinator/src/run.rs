@@ -33,7 +33,7 @@ use crate::blocking::FatalStop;
 use crate::cluster::JobView;
 use crate::config::CoordinatorConfig;
 use crate::coordinator::Coordinator;
-use crate::data_dir::{create_data_dir, ledger_file};
+use crate::data_dir::ledger_file;
 #[cfg(feature = "etcd")]
 use crate::ledger_store::LedgerStore;
 use crate::metric_definitions::{EPOCH, describe_metrics};
@@ -208,7 +208,6 @@ fn text_of(opened: &Opened, text: fn(&Coordinator) -> String) -> Text {
 }
 
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {
-    create_data_dir(folder)?;
     let path = ledger_file(folder);
     let ledger = Ledger::open(&path)?;
     ledger.take_up(&AnchorPlace::of_ledger(&path), rng::nonce()?)?;

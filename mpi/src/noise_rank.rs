@@ -95,6 +95,7 @@ impl NoiseRank {
     pub fn join(args: &MpiArgs, started: MpiProcess, runtime: &Runtime) -> anyhow::Result<Self> {
         forbid_cores().context("forbid core dumps of this rank")?;
         let plan = args.plan()?;
+        let dimension = args.dimension(&plan)?;
         let settings = args.worker(1)?;
         let own_key = if args.broadcast_key { None } else { Some(read_key(args, &settings, runtime)?) };
         // `none` has the meaning that it has for a worker, whose variable this is.
@@ -102,7 +103,7 @@ impl NoiseRank {
         let log_folder = folder.map(|folder| folder.join(format!("rank-{}", started.rank())));
         let log = Arc::new(ReleaseLog::open(log_folder.as_deref())?);
         let handshake = Handshake {
-            dimension: args.dimension(&plan)?,
+            dimension,
             plan_digest: plan.digest(),
             key_commitment: own_key.as_ref().map(JobKey::commitment).unwrap_or_default(),
             job: Handshake::job_digest(&args.job),

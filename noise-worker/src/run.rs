@@ -85,6 +85,9 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let address = listeners.main.endpoint(security.credentials.is_some())?;
     let metrics_address = metrics_listener.local_addr()?;
 
+    let dialing = DialOptions { bearer, ..security.clone().into() };
+    let client = coordinator_client::coordinators(&args.coordinator, dialing)?;
+    // All that is given was judged: from here on the worker has a record.
     let release_log = Arc::new(ReleaseLog::open(record)?);
     let rate = throughput::calibrate(&pool, backend, Duration::ZERO).await?.best;
     tracing::info!(bytes_per_second = rate, "measured");
@@ -111,8 +114,6 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let place =
         WorkerPlace { host: host_id(), labels: args.labels.clone(), memory_bytes: args.memory_bytes() };
     let member = Member { worker, incarnation: incarnation()?, endpoint, local, place };
-    let dialing = DialOptions { bearer, ..security.into() };
-    let client = coordinator_client::coordinators(&args.coordinator, dialing)?;
     let refused = CancellationToken::new();
     let refusing = drain_once(refused.clone(), service.clone());
     let leaving = DrainControl { shutdown, deadline: args.drain_deadline, refusing: refused };

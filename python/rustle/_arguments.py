@@ -76,6 +76,13 @@ def numbers(name: str, values: Any) -> list[float]:
     return [number(f"{name}[{at}]", value) for at, value in enumerate(values)]
 
 
+def wholes(name: str, values: Any) -> list[int]:
+    """Returns the whole numbers, 0 or more, of a list, an array, or whatever else has some in an order."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable) or np.ndim(values) == 0:
+        raise refused(name, values, "a list of whole numbers")
+    return [whole(f"{name}[{at}]", value) for at, value in enumerate(values)]
+
+
 def flag(name: str, value: Any) -> bool:
     """Returns a bool; whatever is merely true or false in a condition is refused."""
     if not isinstance(value, (bool, np.bool_)):

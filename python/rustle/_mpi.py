@@ -36,12 +36,16 @@ def _settings(url: str) -> tuple[int, float]:
     try:
         pairs = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
         window, time_limit = int(pairs.pop("window", 0)), float(pairs.pop("time_limit", 120))
-    except ValueError as error:
-        raise errors.make("invalid_argument", f"url is {url!r}: {error}") from error
-    if rest or pairs or window < 0 or not time_limit > 0:
-        text = f"url is {url!r}; allowed: mpi://?window=BYTES&time_limit=SECONDS, both above zero"
-        raise errors.make("invalid_argument", text)
+    except ValueError:
+        raise _refused(url) from None
+    if rest or pairs or window < 0 or not 0 < time_limit < float("inf"):
+        raise _refused(url)
     return window, time_limit
+
+
+def _refused(url: str) -> errors.RustleError:
+    text = f"url is {url!r}; allowed: mpi://?window=BYTES&time_limit=SECONDS, whole bytes, and seconds above zero"
+    return errors.make("invalid_argument", text)
 
 
 class Engine:

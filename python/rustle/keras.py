@@ -18,7 +18,7 @@ from typing import Any, Callable, Sequence
 import keras
 import numpy as np
 
-from . import errors
+from . import _arguments, errors
 from ._keras_steps import OwnSteps
 from ._layout import Layout
 from ._rounds import Rounds
@@ -34,6 +34,7 @@ _LOSS_OF_A_FUNCTION: Any = keras.losses.MeanSquaredError.__bases__[0]
 
 def layout(model: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Returns names and shapes of a built model's trainable variables: the ``parameters`` of :func:`rustle.begin`."""
+    _arguments.instance("model", model, keras.Model, "a keras.Model")
     if not model.built:
         raise errors.make("layout", "the model is not built; allowed: one with an Input, or after model.build(shape)")
     return [(variable.path, tuple(variable.shape)) for variable in model.trainable_variables]
@@ -80,9 +81,12 @@ def fit(
         rustle.errors.StepError: A callback had the model's optimizer step, or gave the model another one.
         rustle.errors.MixesExamples: A layer that changes more than what is trained, such as BatchNormalization.
     """
-    session = rounds.session
-    x, y = np.asarray(x), np.asarray(y)
-    _check(model, rounds, len(x), len(y), divide_by, microbatch)
+    _arguments.instance("model", model, keras.Model, "a compiled keras.Model")
+    session = _arguments.instance("rounds", rounds, Rounds, "rustle.Rounds, such as those of rustle.begin").session
+    divide_by, microbatch = _arguments.above_zero("divide_by", divide_by), _arguments.whole("microbatch", microbatch, 1)
+    epochs = None if epochs is None else _arguments.whole("epochs", epochs)
+    x, y = _examples("x", x), _examples("y", y)
+    _check(model, rounds, len(x), len(y))
     clipped = ClippedSum(model, session.clip_norm, microbatch)
     placed = Layout.of(layout(model), session)
     metrics = Metrics(session, delta=delta)
@@ -257,14 +261,20 @@ def _seed_generators(model: Any) -> list[Any]:
     return list(found.values())
 
 
-def _check(model: Any, rounds: Rounds, records: int, labels: int, divide_by: float, microbatch: int) -> None:
+def _examples(name: str, values: Any) -> np.ndarray:
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        found = np.asarray(None)
+    if found.ndim == 0 or found.dtype == object:
+        raise _arguments.refused(name, values, "examples along the first axis of one numpy array")
+    return found
+
+
+def _check(model: Any, rounds: Rounds, records: int, labels: int) -> None:
     backend = keras.backend.backend()
     if backend not in _BACKENDS:
         raise errors.make("invalid_argument", f"Keras runs on {backend}; allowed: {', '.join(_BACKENDS)} (KERAS_BACKEND)")
-    if not divide_by > 0:
-        raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
-    if microbatch < 1:
-        raise errors.make("invalid_argument", f"microbatch is {microbatch}; allowed: 1 or more")
     rounds.batches.check_length(records)
     if labels != records:
         raise errors.make("batches", f"y has {labels} labels; allowed: {records}, one for each example of x")

@@ -22,6 +22,7 @@ import atexit
 import hashlib
 import hmac
 import json
+import operator
 import struct
 import sys
 import time
@@ -69,6 +70,7 @@ class TimeLimit(RuntimeError):
 
 def declared(content: bytes) -> bytes:
     """A commitment to what the step's gradient will be made of: it must change whenever the gradient could."""
+    content = _octets("content", content, "bytes")
     return b"\x01" + hashlib.sha256(b"rustle commitment v1" + content).digest()
 
 
@@ -78,8 +80,10 @@ def exact(clipped_sum, *, secret: bytes, row: int, branch: int = 0) -> bytes:
     `secret`: 32 bytes that the training job draws (`secrets.token_bytes(32)`), keeps in its checkpoint and never
     sends. Without it, readers of the ledger cannot test a guess of the sum.
     """
+    secret = _octets("secret", secret, "32 random bytes, kept in the training's checkpoint")
     if len(secret) != 32:
         raise ValueError(f"secret has {len(secret)} bytes; allowed: 32, random, kept in the training's checkpoint")
+    row, branch = _whole("row", row), _whole("branch", branch)
     keyed = hmac.new(secret, b"rustle exact sum of mpi v2" + struct.pack("<QQ", branch, row), hashlib.sha256)
     keyed.update(np.ascontiguousarray(clipped_sum).view(np.uint8).reshape(-1))
     return b"\x03" + keyed.digest()
@@ -99,7 +103,31 @@ def join(
     ranks of this node may place rows in. `time_limit`: seconds to wait for other ranks, at every step. An exception
     that is not caught ends the whole launch from now on.
     """
-    return Noise(comm, bytes(plan_digest), dimension, window_bytes, time_limit)
+    plan_digest = _octets("plan_digest", plan_digest, "the 32 bytes of a plan's digest")
+    if len(plan_digest) != 32:
+        raise ValueError(f"plan_digest has {len(plan_digest)} bytes; allowed: 32, of a plan's digest")
+    dimension, window_bytes = _whole("dimension", dimension), _whole("window_bytes", window_bytes)
+    if not (isinstance(time_limit, (int, float)) and 0 < time_limit < float("inf")):
+        raise ValueError(f"time_limit is {time_limit!r}; allowed: seconds above zero")
+    return Noise(comm, plan_digest, dimension, window_bytes, time_limit)
+
+
+def _octets(name: str, value, allowed: str) -> bytes:
+    """Bytes; the value, which may be secret, is not shown."""
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise ValueError(f"{name} is of type {type(value).__name__}; allowed: {allowed}")
+    return bytes(value)
+
+
+def _whole(name: str, value) -> int:
+    """A whole number that the protocol's messages have room for."""
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = -1
+    if not 0 <= found < 1 << 64:
+        raise ValueError(f"{name} is {value!r}; allowed: a whole number, 0 or more")
+    return found
 
 
 class Noise:

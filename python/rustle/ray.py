@@ -36,8 +36,9 @@ from urllib.parse import quote
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from . import errors
+from . import _arguments, errors
 from ._connect import connect
+from ._native import Plan
 from ._session import Session
 
 __all__ = ["Access", "Cluster", "start"]
@@ -136,12 +137,16 @@ def start(
         rustle.errors.NotFound: There is no program ``rustle``.
         rustle.errors.Unavailable: A process ended before it was ready; the text has its last words.
     """
-    if workers < 1:
-        raise errors.make("invalid_argument", f"workers is {workers}; allowed: 1 or more")
-    folder = Path(folder).absolute()
+    workers, job = _arguments.whole("workers", workers, 1), _arguments.text("job", job)
+    if not _arguments.number("cpus_per_worker", cpus_per_worker) >= 0:
+        raise _arguments.refused("cpus_per_worker", cpus_per_worker, "0 or more")
+    if worker_options is not None:
+        _arguments.instance("worker_options", worker_options, dict, "a dict of options of Ray's actors, or None")
+    folder = Path(_arguments.path("folder", folder)).absolute()
     if not (folder / "plan.toml").exists():
         raise errors.make("plan", f"{folder / 'plan.toml'} is missing; allowed: a folder with the run's plan")
-    rustle = _find_program(program)
+    _check_dimension(dimension, Plan.load(folder / "plan.toml"))
+    rustle = _find_program(None if program is None else _arguments.path("program", program))
     _begin(rustle, folder, workers, job)
     here = ray.util.get_node_ip_address()
     address = f"{here}:{_free_port(here)}"
@@ -175,6 +180,16 @@ def start(
     return Cluster(Access(address, job, _certificate(folder, f"job-{job}")), coordinator, actors)
 
 
+def _check_dimension(dimension: int | None, plan: Plan) -> None:
+    """Refuses what ``rustle job create`` would, once a ledger was begun for it."""
+    if dimension is not None:
+        _arguments.whole("dimension", dimension, 1)
+    if plan.dimension is None and dimension is None:
+        raise _arguments.refused("dimension", dimension, "a whole number, as the plan has no layout")
+    if plan.dimension is not None and dimension not in (None, plan.dimension):
+        raise _arguments.refused("dimension", dimension, f"{plan.dimension}, as in the plan's layout, or None")
+
+
 def _place(group: Any, number: int) -> Any:
     if group is None:
         return "SPREAD"
@@ -182,15 +197,12 @@ def _place(group: Any, number: int) -> Any:
 
 
 def _begin(rustle: str, folder: Path, workers: int, job: str) -> None:
-    """Creates key, ledger and certificates of a folder that has none; what an earlier run left stays as it is."""
+    """Creates certificates, ledger and key of a folder that has none; what an earlier run left stays as it is."""
     ledger, key = folder / "coordinator" / "ledger.redb", folder / "job.key"
-    if not ledger.exists():
-        if key.exists():
-            text = f"{ledger} is missing, and {key} is of an earlier run, whose ledger knew what was released"
-            raise errors.make("ledger_missing", f"{text}; allowed: an empty folder, or the ledger restored")
-        _run(rustle, "ledger", "init", "--data-dir", str(ledger.parent))
-    if not key.exists():
-        _run(rustle, "key", "new", "--out", str(key))
+    if not ledger.exists() and key.exists():
+        text = f"{ledger} is missing, and {key} is of an earlier run, whose ledger knew what was released"
+        raise errors.make("ledger_missing", f"{text}; allowed: an empty folder, or the ledger restored")
+    # First, as they judge the job's name: no ledger is begun for one that is refused.
     authority = folder / "tls"
     if not authority.exists():
         _run(rustle, "certs", "new", "--out", str(authority), "--workers", str(workers), "--job", job)
@@ -198,6 +210,10 @@ def _begin(rustle: str, folder: Path, workers: int, job: str) -> None:
     for role, name in [*names, (f"job/{job}", f"job-{job}")]:
         if not (authority / name).exists():
             _run(rustle, "certs", "issue", "--authority", str(authority), "--role", role, "--out", str(authority / name))
+    if not ledger.exists():
+        _run(rustle, "ledger", "init", "--data-dir", str(ledger.parent))
+    if not key.exists():
+        _run(rustle, "key", "new", "--out", str(key))
 
 
 def _certificate(folder: Path, name: str) -> dict[str, bytes]:

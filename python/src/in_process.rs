@@ -22,6 +22,7 @@ use crate::ending;
 use crate::engine::{Ending, Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
 use crate::opening::{self, Numbers, nonce};
+use crate::plan_file;
 use crate::producer::{PrefetchThread, RowProducer};
 use crate::row_buffer::RowBuffer;
 use crate::run_folder;
@@ -82,12 +83,16 @@ impl InProcess {
     pub fn open(options: Options) -> Result<Self> {
         let Options { folder, plan, job, dimension, key_file, threads, adopt, budgeted } = options;
         opening::check_every_core()?;
-        let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
+        let plan = plan_file::read(&plan.unwrap_or_else(|| folder.join("plan.toml")))?;
         let dimension = release::job::dimension(dimension, &plan)?;
+        let rows = Numbers::of(&plan)?;
+        let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
+        let pool = Arc::new(pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?);
+        run_folder::check_named_key(&folder, key_file.as_deref())?;
+        // All that is given was judged: from here on there is a folder, and then a ledger.
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
         std::fs::create_dir_all(&folder).map_err(not_created)?;
-        let rows = Numbers::of(&plan)?;
-        // Before the key, which would be a trace of an earlier ledger.
+        // Before a key is drawn, which would be a trace of an earlier ledger.
         let ledger = run_folder::open_ledger(&folder, nonce()?)?;
         let key = run_folder::key(&folder, key_file.as_deref(), &job, &ledger)?;
         let key_path = run_folder::key_path(&folder, key_file.as_deref());
@@ -96,9 +101,6 @@ impl InProcess {
         let definition =
             release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1, nonce()?)?;
         opening::create_job(&ledger, &plan, &definition, budgeted)?;
-        let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
-        let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
-        let pool = Arc::new(pool);
         let ahead = (AHEAD_BYTES / dimension.saturating_mul(4)).clamp(1, MAX_AHEAD) as usize;
         Ok(Self {
             job: Job { name: job, dimension, iterations: plan.iterations() },

@@ -11,11 +11,12 @@
 //!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go; `sum_grid`: sums on a
 //!   plan's grid; `on_grid`: calls for integers.
 //! * `run_folder`: the ledger and the key of an engine in this process; `opening`, `ending`: what opening one takes, and the end of its job; `producer`: rows that it produces ahead.
-//! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
+//! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `arguments`: checks of arguments; `digest`: digests of sums.
 //! * `budgets`: data sets and sweeps in the ledger of a folder.
-//! * `plans`, `search`, `account`, `audit`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
+//! * `plans`, `plan_file`, `search`, `account`, `audit`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
 
 mod account;
+mod arguments;
 mod audit;
 mod budgets;
 mod connect;
@@ -26,6 +27,7 @@ mod error;
 mod in_process;
 mod on_grid;
 mod opening;
+mod plan_file;
 mod plans;
 mod producer;
 mod py_engine;

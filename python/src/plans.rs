@@ -1,7 +1,6 @@
 //! `rustle.Plan`: what noise a job gets, checked wholly when it is made.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use accounting::Report;
 use plan::{Layout, Mechanism, Parameter, PlanSpec, Rounding, grid};
@@ -10,7 +9,9 @@ use pyo3::types::PyDict;
 use report::GridFacts;
 use tempfile::NamedTempFile;
 
+use crate::arguments;
 use crate::error::{Refused, Result};
+use crate::plan_file;
 
 #[pyclass(frozen, module = "rustle._native")]
 pub struct Plan(pub plan::Plan);
@@ -18,13 +19,13 @@ pub struct Plan(pub plan::Plan);
 #[pymethods]
 impl Plan {
     #[staticmethod]
-    fn load(path: PathBuf) -> Result<Self> {
-        Ok(Self(plan::Plan::from_path(path)?))
+    fn load(path: &Bound<'_, PyAny>) -> Result<Self> {
+        Ok(Self(plan_file::read(&arguments::path("path", path)?)?))
     }
 
     #[staticmethod]
-    fn from_toml(text: &str) -> Result<Self> {
-        Ok(Self(plan::Plan::from_toml_str(text)?))
+    fn from_toml(text: &Bound<'_, PyAny>) -> Result<Self> {
+        Ok(Self(plan::Plan::from_toml_str(&arguments::text("text", text)?)?))
     }
 
     fn to_toml(&self) -> Result<String> {
@@ -32,9 +33,13 @@ impl Plan {
     }
 
     /// All of the file or nothing; its folder is made where it is missing.
-    fn save(&self, path: PathBuf) -> Result<()> {
+    fn save(&self, path: &Bound<'_, PyAny>) -> Result<()> {
+        let path = arguments::path("path", path)?;
         let text = self.0.to_toml_string()?;
-        let failed = |error: std::io::Error| Refused::Here("plan", format!("{}: {error}", path.display()));
+        let failed = |error: std::io::Error| {
+            let allowed = "a file that may be written, in a folder that is made where it is missing";
+            Refused::Here("plan", format!("{}: {error}; allowed: {allowed}", path.display()))
+        };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
         std::fs::create_dir_all(folder).map_err(failed)?;
         let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
@@ -50,11 +55,16 @@ impl Plan {
     #[pyo3(signature = (noise_multiplier=None, clip_norm=None, dimension=None, parameters=None))]
     fn replace(
         &self,
-        noise_multiplier: Option<f64>,
-        clip_norm: Option<f64>,
-        dimension: Option<u64>,
-        parameters: Option<Vec<(String, Vec<u64>)>>,
+        noise_multiplier: Option<Bound<'_, PyAny>>,
+        clip_norm: Option<Bound<'_, PyAny>>,
+        dimension: Option<Bound<'_, PyAny>>,
+        parameters: Option<Bound<'_, PyAny>>,
     ) -> Result<Self> {
+        let number = |name, value: Bound<'_, PyAny>| arguments::number(name, &value);
+        let noise_multiplier = noise_multiplier.map(|value| number("noise_multiplier", value)).transpose()?;
+        let clip_norm = clip_norm.map(|value| number("clip_norm", value)).transpose()?;
+        let dimension = dimension.map(|value| arguments::count("dimension", &value)).transpose()?;
+        let parameters = parameters.map(|value| arguments::parameters(&value)).transpose()?;
         let old = self.0.spec().clone();
         let layout = layout(dimension, parameters)?.or(old.layout);
         let is_scaled = noise_multiplier.is_some() || clip_norm.is_some();
@@ -70,15 +80,31 @@ impl Plan {
 
     /// On the finest grid of integers that fits: with another one where it has one.
     #[pyo3(signature = (summing_error=None, rounding=None))]
-    fn on_grid(&self, summing_error: Option<f64>, rounding: Option<&str>) -> Result<Self> {
+    fn on_grid(
+        &self,
+        summing_error: Option<Bound<'_, PyAny>>,
+        rounding: Option<Bound<'_, PyAny>>,
+    ) -> Result<Self> {
+        let summing_error =
+            summing_error.map(|value| arguments::number("summing_error", &value)).transpose()?;
+        let rounding = rounding.map(|value| arguments::text("rounding", &value)).transpose()?;
         let spec = PlanSpec { grid: None, ..self.0.spec().clone() };
-        let grid = Some(grid::choose(&spec, self::rounding(rounding)?, summing_error)?);
+        let grid = Some(grid::choose(&spec, self::rounding(rounding.as_deref())?, summing_error)?);
         Ok(Self(plan::Plan::new(PlanSpec { grid, ..spec })?))
     }
 
     /// With fresh trees from these rounds on. σ stays, so what it promises is another.
-    #[pyo3(signature = (restarts, completion=false))]
-    fn with_restarts(&self, restarts: Vec<u64>, completion: bool) -> Result<Self> {
+    #[pyo3(signature = (restarts, completion=None), text_signature = "($self, restarts, completion=False)")]
+    fn with_restarts(
+        &self,
+        restarts: &Bound<'_, PyAny>,
+        completion: Option<Bound<'_, PyAny>>,
+    ) -> Result<Self> {
+        let restarts = arguments::wholes("restarts", restarts)?;
+        let completion = match completion {
+            Some(value) => arguments::flag("completion", &value)?,
+            None => false,
+        };
         let old = self.0.spec().clone();
         if !matches!(old.mechanism, Mechanism::Tree { .. }) {
             return Err(Refused::invalid("mechanism", old.mechanism.name(), "tree"));
@@ -88,7 +114,8 @@ impl Plan {
     }
 
     /// ε, ρ and sens(C) of the whole run, for batches formed anyhow within the participation.
-    fn privacy<'py>(&self, py: Python<'py>, delta: f64) -> Result<Bound<'py, PyDict>> {
+    fn privacy<'py>(&self, py: Python<'py>, delta: &Bound<'py, PyAny>) -> Result<Bound<'py, PyDict>> {
+        let delta = arguments::number("delta", delta)?;
         let report = py.detach(|| {
             let sensitivity = self.0.accounted_sensitivity()?;
             let noise = self.0.accounted_noise_multiplier();

@@ -7,7 +7,7 @@ use client::{Client, Connections, Fetch, FetchRequest, Region};
 use node::net::dial::DialOptions;
 use node::process::runtime::Runtime;
 use plan::Grid;
-use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
+use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, ServiceError, pb};
 use tokio::time::Instant;
 
 use crate::ending;
@@ -66,7 +66,7 @@ impl Remote {
         let client = Client::with_connections(&coordinator, Connections::dialing(dialing))?;
         drop(entered);
         let jobs = client.jobs();
-        let found = wait(&runtime, stop, jobs.get(&job))?;
+        let found = wait(&runtime, stop, jobs.get(&job)).map_err(|error| unreached(error, &coordinator))?;
         let job = Job { name: job, dimension: found.dimension, iterations: found.iterations };
         let grid = match wait(&runtime, stop, client.routing(&job.name))?.element {
             ElementType::I32 => grid_of(&wait(&runtime, stop, jobs.report(&job.name, REPORT_DELTA))?)?,
@@ -126,6 +126,17 @@ impl Remote {
         self.wait(stop, self.client.fetch(request).into_region(region, 0))?;
         sink.put(words(region, 0)?);
         Ok(())
+    }
+}
+
+/// Names the address where no coordinator answers.
+fn unreached(error: Refused, coordinator: &str) -> Refused {
+    match error {
+        Refused::Service(ServiceError::Unavailable { what }) => {
+            let what = format!("the coordinator at {coordinator}, which does not answer there ({what}),");
+            Refused::Service(ServiceError::Unavailable { what })
+        }
+        error => error,
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ledger::{AnchorPlace, JobState, Ledger, LedgerError};
-use node::config::secrets::read_key_file;
+use node::config::secrets::{KeyError, read_key_file};
 use node::process::secret::SecretBytes;
 use noise_kernel::JobKey;
 use proto::{JobId, Nonce};
@@ -15,13 +15,27 @@ use crate::error::{Refused, Result};
 
 /// The name of the key's file.
 const KEY: &str = "job.key";
+/// The name of the ledger's file.
+const LEDGER: &str = "ledger.redb";
+
+/// Reads a named key's file before a folder is begun. Where the folder has a ledger, that may say more of a missing key.
+///
+/// # Errors
+/// A key file that cannot be used. Nothing was written.
+pub fn check_named_key(folder: &Path, file: Option<&Path>) -> Result<()> {
+    let begins = !folder.join(LEDGER).exists();
+    if let Some(file) = file.filter(|_| begins) {
+        read_key(file)?;
+    }
+    Ok(())
+}
 
 /// Opens the folder's ledger; begins one with the id `new` where the folder holds nothing of an earlier run.
 ///
 /// # Errors
 /// A key without a ledger, a ledger that another process holds, and any that cannot be used.
 pub fn open_ledger(folder: &Path, new: Nonce) -> Result<Ledger> {
-    let path = folder.join("ledger.redb");
+    let path = folder.join(LEDGER);
     let key = folder.join(KEY);
     // Looked for before the ledger: who begins a folder draws the key last, so that another process which begins it at the
     // same time never finds a key alone.
@@ -33,9 +47,11 @@ pub fn open_ledger(folder: &Path, new: Nonce) -> Result<Ledger> {
         let message = format!(
             "{} is missing, and {} is of an earlier run, whose ledger knew what was released. Restore the ledger from a \
              copy that is not older than the last row; or take an empty folder; only where no row of that run was ever \
-             used, begin a new one: rustle ledger init --file {}",
+             used, {}begin a new one: rustle ledger init --file {}",
             path.display(),
             key.display(),
+            // Beside an anchor none is begun.
+            anchor_in(folder).map_or(String::new(), |anchor| format!("move {} away, and ", anchor.display())),
             path.display()
         );
         return Err(Refused::Here("ledger_missing", message));
@@ -45,6 +61,13 @@ pub fn open_ledger(folder: &Path, new: Nonce) -> Result<Ledger> {
         Ok(()) | Err(LedgerError::Begun { .. }) => Ok(Ledger::open(&path)?),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the anchor that an earlier ledger of the folder left beside the key.
+fn anchor_in(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut anchors = entries.filter(|path| path.to_string_lossy().contains("job.key.anchor-"));
+    anchors.next()
 }
 
 /// Reads the key from `file`, or from job.key in the folder, which is created where it is missing and the ledger has no
@@ -64,7 +87,15 @@ pub fn key(folder: &Path, file: Option<&Path>, job: &JobId, ledger: &Ledger) -> 
 }
 
 fn read_key(path: &Path) -> Result<JobKey> {
-    let secret = read_key_file(path).map_err(|error| Refused::Here("key", error.to_string()))?;
+    let secret = read_key_file(path).map_err(|error| {
+        let text = match error {
+            KeyError::NotAFile { .. } => {
+                format!("key file {} is not a regular file; allowed: a file of 32 bytes", path.display())
+            }
+            error => error.to_string(),
+        };
+        Refused::Here("key", text)
+    })?;
     Ok(JobKey::from_bytes(secret.expose_secret())?)
 }
 
@@ -75,7 +106,7 @@ fn read_key(path: &Path) -> Result<JobKey> {
 pub fn anchor_place(folder: &Path) -> Result<AnchorPlace> {
     let key = folder.join(KEY);
     if !key.exists() {
-        return Ok(AnchorPlace::of_ledger(&folder.join("ledger.redb")));
+        return Ok(AnchorPlace::of_ledger(&folder.join(LEDGER)));
     }
     Ok(AnchorPlace::of_key(&key, &read_key(&key)?.commitment()))
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inputs import DIMENSION, STEPS, TOKEN, check, table, world
+from inputs import DIMENSION, SEED, STEPS, TOKEN, check, table, world
 
 import rustle
 
@@ -38,6 +38,22 @@ def of_token(data, mode=0o600):
     return call
 
 
+def of_key(data, mode=0o400):
+    """A call that begins a run under a key's file with these bytes, or without it."""
+
+    def call(on):
+        path = on.folder / "named.key"
+        if data is not None:
+            written(on, path.name, data, mode)
+        try:
+            rustle.connect(f"inproc://{on.folder / 'new'}?plan={on.folder / 'run' / 'plan.toml'}&key_file={path}")
+        finally:
+            path.unlink(missing_ok=True)
+
+    return call
+
+
+NEW = "inproc://FOLDER/new?plan=FOLDER/run/plan.toml"
 FORMS = "allowed: inproc://FOLDER"
 
 CONNECT = [
@@ -73,6 +89,21 @@ CONNECT = [
     ("a token that others read", of_token(TOKEN.encode(), 0o644), "allowed: .*600|allowed: .*owner"),
     ("an empty token", of_token(b""), "allowed: "),
     ("a token of two lines", of_token(TOKEN.encode() + b"\n" + TOKEN.encode()), "allowed: "),
+    ("no key's file", of_key(None), "named.key"),
+    ("a key cut short", of_key(SEED[:16]), "named.key.*16 bytes.*allowed: .*32"),
+    ("a key too long", of_key(SEED + SEED), "named.key.*allowed: .*32"),
+    ("an empty key", of_key(b""), "named.key.*allowed: .*32"),
+    ("a key of one letter", of_key(b"a" * 32), "named.key.*12 different bytes.*allowed: "),
+    ("a key that others read", of_key(SEED, 0o644), "named.key.*0644.*allowed: "),
+    ("a key that nobody reads", of_key(SEED, 0o000), "named.key.*0000.*allowed: "),
+    ("a folder for a key", opened(f"{NEW}&key_file=FOLDER/run"), "run.*allowed: "),
+    ("a key in no folder", opened(f"{NEW}&key_file=FOLDER/no/job.key"), "no/job.key"),
+    ("no plan in a new folder", opened("inproc://FOLDER/new"), "new/plan.toml"),
+    ("a dimension that the plan has not", opened(f"{NEW}&dimension=7"), "dimension is 7; allowed: 40"),
+    ("nothing listens", opened("grpc://127.0.0.1:1?timeout=0"), "the coordinator at http://127.0.0.1:1, which does not answer"),
+    ("no socket", opened("unix:///no/such.sock?timeout=0"), "the coordinator at unix:///no/such.sock, which does not answer"),
+    ("shared memory of no socket", opened("shm:///no/such.sock?timeout=0"), "the coordinator at unix:///no/such.sock"),
+    ("a port beyond", opened("grpc://127.0.0.1:70000?timeout=0"), "70000"),
     ("mpi outside of mpirun", opened("mpi://"), "mpirun|mpi4py"),
 ]
 

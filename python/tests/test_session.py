@@ -233,6 +233,7 @@ def test_a_folder_that_lost_its_ledger_is_not_begun_anew(tmp_path, plan):
     ended = subprocess.run(init, capture_output=True, text=True)
     assert ended.returncode and "of an earlier ledger" in ended.stderr and "job.key.anchor-" in ended.stderr
     for anchor in folder.glob("*.anchor-*"):
+        assert f"move {anchor} away, and begin a new one" in str(refused.value)
         anchor.unlink()
     subprocess.run(init, check=True, capture_output=True)
     with rustle.connect(f"inproc://{folder}") as session:
@@ -343,7 +344,7 @@ def worker_processes(cluster):
 
 
 def test_a_cluster_that_is_away(tmp_path):
-    with pytest.raises(errors.Unavailable) as refused:
+    with pytest.raises(errors.Unavailable, match=f"the coordinator at unix://{tmp_path}/none.sock") as refused:
         rustle.connect(f"unix://{tmp_path}/none.sock?timeout=1")
     assert refused.value.retry_safe
 

@@ -56,7 +56,7 @@ def test_certificates_decide_who_gets_rows(secured, session, folder, tmp_path):
         connect(tmp_path / "another")
     with pytest.raises(errors.AccessDenied, match="cannot be read"):
         connect(tmp_path / "nothing")
-    with pytest.raises(errors.Unavailable):
+    with pytest.raises(errors.Unavailable, match=f"the coordinator at http://{address}"):
         rustle.connect(f"grpc://{address}?timeout=1")
 
 

@@ -55,9 +55,9 @@ impl Authority {
     /// Writes a new key and its certificate to `dir`, as `--tls-dir` takes it. Existing files are replaced one by one; a
     /// process that watches the folder loads the new pair once it is complete.
     pub fn issue(&self, dir: &Path, role: &Role, life: Duration) -> anyhow::Result<()> {
-        private_dir(dir)?;
         let key = KeyPair::generate()?;
         let certificate = self.leaf(role, life)?.signed_by(&key, &self.issuer)?.pem();
+        private_dir(dir)?;
         replace(&dir.join("ca.pem"), &self.certificate, 0o444)?;
         replace(&dir.join("key.pem"), &Zeroizing::new(key.serialize_pem()), 0o400)?;
         replace(&dir.join("cert.pem"), &certificate, 0o444)

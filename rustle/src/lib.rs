@@ -21,6 +21,7 @@ pub mod plain_words;
 pub mod progress;
 pub mod rates;
 pub mod refused;
+mod settings_error;
 pub mod streams;
 pub mod unreached;
 pub mod values;

@@ -191,7 +191,8 @@ class Etcd:
         command = ["etcd", "--data-dir", cluster.path("etcd"), "--listen-client-urls", url, "--advertise-client-urls", url]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
         log = open(cluster.folder / "etcd.log", "w")
-        cluster.others.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+        self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        cluster.others.append(self.process)
         wait_for("etcd is healthy", lambda: "true" in (get(f"{url}/health") or ""))
 
     def flags(self):
@@ -206,6 +207,7 @@ def two_coordinators(cluster):
     cluster.worker(0)
     cluster.job()
     cluster.release(0, 3)
+    return etcd
 
 
 @stage("of two coordinators the leader is killed, and the other leads", "RustleCoordinatorDown")
@@ -215,3 +217,15 @@ def leader_killed(cluster):
     cluster.kill("coordinator")
     unready = "rustle_coordinator_shards_unready"
     wait_for("the other one leads, and serves", lambda: cluster.gauge(unready, "coordinator-b") == 0)
+
+
+@stage("the etcd of two coordinators is lost", LISTED)
+def etcd_lost(cluster):
+    etcd = two_coordinators(cluster)
+    yield
+    etcd.process.kill()
+    etcd.process.wait()
+    # The one that led; the other one goes on to name it.
+    cluster.wait_for_problem("no_leader")
+    refused = cluster.fetch(3, 4)
+    assert refused.returncode != 0, refused.stdout

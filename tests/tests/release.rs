@@ -65,6 +65,28 @@ fn fetched_rows_are_bound_to_a_commitment_of_their_file() {
     assert_eq!(named["sha256"], first["sha256"]);
 }
 
+/// Rows that are left out stay free, so that a gap is no error; it is said, since it may be a mistake.
+#[test]
+fn a_fetch_says_which_rows_before_it_are_not_bound() {
+    let cluster = start(1);
+    cluster.create(&job("gap"), &plans()[0], DIMENSION, 1).unwrap();
+    let url = cluster.cluster.url();
+    let fetch = |steps: &str| {
+        let out = cluster.dir.path().join(format!("{steps}.npy"));
+        let words =
+            ["fetch", "--coordinator", &url, "--job", "gap", "--range", "0..600", "--steps", steps, "--out"];
+        let output = Command::new(program()).args(words).arg(out).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        error.lines().find(|line| line.starts_with("note: rows")).map(str::to_owned)
+    };
+    assert_eq!(fetch("0..2"), None);
+    let note = fetch("5..6").unwrap();
+    assert!(note.contains("rows 2..5 of job gap are not bound") && note.contains("--steps 2..5"), "{note}");
+    assert_eq!(fetch("6..7"), None, "the next row");
+    assert_eq!(fetch("2..5"), None, "they are still free");
+}
+
 #[test]
 fn a_refused_range_of_rows_binds_none_of_them() {
     let cluster = start(1);

@@ -94,8 +94,8 @@ pub fn init(path: &Path, id: Nonce) -> Result<(), LedgerError> {
 /// ledger.
 fn create(path: &Path, id: Nonce) -> io::Result<()> {
     let folder = folder_of(path);
-    create_private_folder(folder)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+    create_private_folder(folder)?;
     name.push(format!(".new-{}", process::id()));
     let draft = folder.join(name);
     match fs::remove_file(&draft) {

@@ -26,7 +26,7 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
-from .. import errors
+from .. import _arguments, errors
 from ._adaptive import AdaptiveServer
 from ._identities import Identity, Names, answer_identity, ask_identity, check_some_known
 from ._participation import Participation
@@ -35,8 +35,12 @@ from ._server import Server
 __all__ = ["Strategy", "answer_identity", "arrays", "ask_identity"]
 
 
+_SERVER = "a Server or AdaptiveServer of rustle.federated"
+
+
 def arrays(server: Server) -> ArrayRecord:
     """The server's model, as Flower has it."""
+    _arguments.instance("server", server, Server, _SERVER)
     model = server.parameters
     named = model if isinstance(model, dict) else {"parameters": model}
     return ArrayRecord({name: Array(np.ascontiguousarray(value)) for name, value in named.items()})
@@ -62,6 +66,10 @@ class Strategy(FedAvg):
         identity: Identity | None = None,
         **arguments: Any,
     ):
+        _arguments.instance("server", server, Server, _SERVER)
+        fraction_evaluate = _arguments.number("fraction_evaluate", fraction_evaluate)
+        if identity is not None:
+            _arguments.function("identity", identity, "a function of the grid and of node ids, such as ask_identity, or None")
         super().__init__(fraction_evaluate=fraction_evaluate, **arguments)
         self.server = server
         self._names = Names(identity)

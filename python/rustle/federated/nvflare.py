@@ -24,7 +24,7 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
 from nvflare.job_config import fed_job_config
 
-from .. import errors
+from .. import _arguments, errors
 from .._connect import connect
 from ._participation import Participation
 from ._server import Server, Sgd
@@ -55,7 +55,10 @@ class Aggregator(ModelAggregator):
     def __init__(self, folder: str, clients_per_round: float, learning_rate: float = 1.0, momentum: float = 0.0):
         super().__init__()
         # Under the arguments' own names: NVFlare makes a description of them, and another object of it on the server.
-        self.folder, self.clients_per_round = str(folder), clients_per_round
+        self.folder = _arguments.path("folder", folder)
+        self.clients_per_round = _arguments.above_zero("clients_per_round", clients_per_round)
+        # Looked at here too: on the server a refusal would come with the first round.
+        Sgd(learning_rate, momentum)
         self.learning_rate, self.momentum = learning_rate, momentum
         self._server: Server | None = None
         self._participation: Participation | None = None

@@ -211,7 +211,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             folder: The folder of the run. Never copy it to train twice.
             mechanism, size: As of :func:`rustle.plan`; by default the mechanism with the least error.
             float: As of :func:`rustle.begin`. Otherwise noise is on a grid, for float32 parameters and without ghost clipping, with
-                the κ of norms as Opacus adds them, in float32.
+                the κ of norms in float32: no less than the engine's sums need, whose norms are added up in float64.
             kwargs: Those of :meth:`make_private` beside a plan.
 
         Raises:

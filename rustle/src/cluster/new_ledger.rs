@@ -22,9 +22,11 @@ pub fn begin_ledger(options: &ClusterOptions) -> anyhow::Result<()> {
         bail!(
             "{} is missing, and {} is of an earlier ledger, which knew what was released: restore the ledger from a \
              copy that is not older than the last released row, or take an empty folder. Only where no row of that \
-             ledger was ever used, begin a new one: rustle ledger init --data-dir {}",
+             ledger was ever used, {}begin a new one: rustle ledger init --data-dir {}",
             ledger.display(),
             trace.display(),
+            // Beside an anchor none is begun.
+            anchor(&options.dir).map_or(String::new(), |path| format!("move {} away, and ", path.display())),
             folder.display(),
         );
     }
@@ -38,11 +40,16 @@ fn trace_of_earlier(dir: &Path) -> Option<PathBuf> {
     if key.exists() {
         return Some(key);
     }
-    let entries = |folder: &str| {
-        std::fs::read_dir(dir.join(folder)).into_iter().flatten().flatten().map(|entry| entry.path())
-    };
-    let anchor = entries("coordinator").find(|path| path.to_string_lossy().contains("ledger.redb.anchor-"));
-    anchor.or_else(|| entries("workers").next())
+    anchor(dir).or_else(|| entries(dir, "workers").next())
+}
+
+/// Returns the anchor of an earlier ledger of the cluster.
+fn anchor(dir: &Path) -> Option<PathBuf> {
+    entries(dir, "coordinator").find(|path| path.to_string_lossy().contains("ledger.redb.anchor-"))
+}
+
+fn entries(dir: &Path, folder: &str) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(dir.join(folder)).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 #[cfg(test)]
@@ -69,6 +76,16 @@ mod tests {
             let error = begun(folder.path()).unwrap_err().to_string();
             assert!(error.contains("is missing") && error.contains("ledger init"), "{error}");
             assert!(!ledger.exists());
+            // What it says to do is enough.
+            let anchors = std::fs::read_dir(folder.path().join("coordinator")).unwrap().flatten();
+            for anchor in
+                anchors.map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains(".anchor-"))
+            {
+                assert!(error.contains(&format!("move {} away", anchor.display())), "{error}");
+                std::fs::remove_file(anchor).unwrap();
+            }
+            coordinator::init_ledger(&folder.path().join("coordinator")).unwrap();
+            begun(folder.path()).unwrap();
         }
     }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::any_value::take_any_value;
 use crate::output::{self, Format, bad_use};
 use crate::plain_words;
+use crate::settings_error::of_settings;
 use crate::streams;
 
 /// Show the settings of a process, and where each comes from
@@ -74,7 +75,8 @@ fn coordinator(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
     let telemetry = TelemetryArgs::augment_args(Command::new("coordinator"));
     let names = names_of(&telemetry);
     let matches = parse(CoordinatorArgs::augment_args(telemetry), flags)?;
-    let (_, settings) = CoordinatorArgs::from_arg_matches(&matches)?.resolve()?;
+    let resolved = CoordinatorArgs::from_arg_matches(&matches)?.resolve();
+    let (_, settings) = resolved.map_err(of_settings)?;
     let own: Vec<Shown> =
         names.into_iter().map(|name| given(&matches, name)).collect::<anyhow::Result<_>>()?;
     Ok(own.into_iter().chain(settings.iter().map(shown)).collect())
@@ -89,9 +91,9 @@ fn worker(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
     let command = TelemetryArgs::augment_args(WorkerArgs::augment_args(Command::new("worker")));
     let names = names_of(&command);
     let matches = parse(command, flags)?;
-    let mut layers = Layers::load(None)?;
-    WorkerArgs::from_arg_matches(&matches)?.security.resolve(&mut layers)?;
-    let layered: Vec<Shown> = layers.finish()?.iter().map(shown).collect();
+    let mut layers = Layers::load(None).map_err(of_settings)?;
+    WorkerArgs::from_arg_matches(&matches)?.security.resolve(&mut layers).map_err(of_settings)?;
+    let layered: Vec<Shown> = layers.finish().map_err(of_settings)?.iter().map(shown).collect();
     let own = names.into_iter().filter(|name| layered.iter().all(|shown| shown.name != *name));
     let own: Vec<Shown> = own.map(|name| given(&matches, name)).collect::<anyhow::Result<_>>()?;
     Ok(own.into_iter().chain(layered).collect())

@@ -17,6 +17,7 @@ use crate::npy::{NpyWriter, Number};
 use crate::out_file;
 use crate::output::{Answer, Format, bad_use, never_quiet};
 use crate::progress::Progress;
+use crate::streams;
 use crate::values::{self, Span};
 
 /// Bytes of rows in one request, unless one row alone is longer.
@@ -127,6 +128,7 @@ async fn fetch_values<V: Value>(
 ) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let rows = RowRange::new(args.steps.0.start, args.steps.0.end)?;
+    note_gap(args, client, rows).await;
     // The target is open and has its room before a row is bound, because a bound row counts as released.
     let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
     let drawn = match args.commitment {
@@ -174,6 +176,21 @@ async fn fetch_values<V: Value>(
         never_quiet(error, format_args!("{out} is written, and its rows are bound and count as released"))
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says which rows before these are not bound. They may be fetched later, so a gap is no error: several commands may share a
+/// job's rows. Nothing is said where the coordinator does not say how far the job is.
+async fn note_gap(args: &FetchArgs, client: &Client, rows: RowRange) {
+    let Ok(job) = client.jobs().get(&args.job).await else { return };
+    if job.branch == args.branch && job.next_row < rows.start {
+        let RowRange { start, .. } = rows;
+        let next = job.next_row;
+        streams::note(format_args!(
+            "note: rows {next}..{start} of job {} are not bound: the next one was {next}. They can still be fetched, by --steps \
+             {next}..{start}",
+            args.job
+        ));
+    }
 }
 
 fn request(args: &FetchArgs, rows: RowRange, range: CoordinateRange, commitment: &str) -> FetchRequest {

@@ -17,6 +17,7 @@ use super::{online, worker_list};
 use crate::access::CoordinatorArg;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
+use crate::settings_error::of_settings;
 use crate::values;
 
 /// The flags of a process that another process starts.
@@ -52,7 +53,7 @@ impl CoordinatorCommand {
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-coordinator")?;
         Runtime::new()?.block_on(async {
-            let (options, _) = self.args.resolve()?;
+            let (options, _) = self.args.resolve().map_err(of_settings)?;
             coordinator::run(options.bind().await?, node::process::shutdown::token_on_signals()?).await
         })?;
         Ok(ExitCode::SUCCESS)
@@ -142,6 +143,7 @@ impl WorkerCommand {
                 bad_use(format!("--coordinator (RUSTLE_COORDINATOR) is {endpoint:?}; allowed: {allowed}"))
             })?;
         }
+        self.args.security().map_err(of_settings)?;
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-worker")?;
         Runtime::new()?.block_on(async {

@@ -90,11 +90,13 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     args.budget.check()?;
     let dimension = dimension::resolve(args.dimension, &plan)?;
     args.check_addresses()?;
-    std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
     // This process holds the key while the cluster runs.
     harden()?;
     let options = options(args)?;
-    // Before the key, which would be a trace of an earlier ledger.
+    own_key::check(args.key_file.as_deref())?;
+    // All that is given was judged: from here on there is a folder, and then a ledger.
+    std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
+    // Before a key is drawn, which would be a trace of an earlier ledger.
     begin_ledger(&options)?;
     let key = own_key::key(args.key_file.as_deref(), &args.data_dir, &args.job)?;
     let progress = Progress::spinner("starting the cluster");

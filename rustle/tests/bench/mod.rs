@@ -1,5 +1,6 @@
 //! The binary in a folder of its own.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -28,6 +29,22 @@ impl Bench {
 
     pub fn mode(&self, name: &str, mode: u32) {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Returns all files and folders under the folder.
+    pub fn files(&self) -> BTreeSet<PathBuf> {
+        let mut found = BTreeSet::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.is_symlink() {
+                    folders.push(path.clone());
+                }
+                found.insert(path);
+            }
+        }
+        found
     }
 
     pub fn plan(&self, name: &str, mechanism: &str) {

@@ -4,6 +4,7 @@
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used, dead_code)]
 
+mod begun;
 #[path = "../bench/mod.rs"]
 mod bench;
 mod coordinators;
@@ -34,13 +35,18 @@ fn case(start: &str, rest: &str, status: i32, parts: &'static [&'static str]) ->
     (format!("{start} {rest}"), status, parts)
 }
 
-/// Runs every case, and reports all that fail together.
+/// Runs every case, which begins nothing on disk, and reports all that fail together.
 fn check(bench: &Bench, cases: &[Case]) {
     let mut failures = Vec::new();
     for (words, status, parts) in cases {
+        let before = bench.files();
         let output = bench.run(words);
         if let Some(wrong) = wrong_in(&output, *status, parts) {
             failures.push(format!("{words}\n  {wrong}"));
+        }
+        let left: Vec<_> = bench.files().difference(&before).cloned().collect();
+        if !left.is_empty() {
+            failures.push(format!("{words}\n  it left {left:?} behind"));
         }
     }
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), cases.len(), failures.join("\n"));

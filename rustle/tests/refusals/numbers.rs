@@ -170,8 +170,8 @@ fn numbers_that_no_plan_or_search_takes() {
             case("certs new --out c", "--life 0d", 2, &["--life", "above 0"]),
             case("certs new --out c", "--workers -1", 2, &["--workers", "0 to 65535"]),
             case("job watch", "--every 0s", 2, &["--every", "above 0"]),
-            case("config show coordinator --data-dir d", "--lease-ttl -1s", 1, &["lease", "-1s"]),
-            case("config show coordinator --data-dir d", "--max-calls -1", 1, &["--max-calls", "-1"]),
+            case("config show coordinator --data-dir d", "--lease-ttl -1s", 2, &["lease", "-1s"]),
+            case("config show coordinator --data-dir d", "--max-calls -1", 2, &["--max-calls", "-1"]),
             case("config show worker", "--memory-bytes 4Q", 2, &["--memory-bytes", "4Q"]),
         ],
     );

@@ -53,8 +53,9 @@ pub struct GridArgs {
     /// micro-batch where integers are then added. --summing-error is computed from it and --dimension
     #[arg(long, value_name = "B", conflicts_with = "summing_error")]
     batch_size: Option<u64>,
-    /// Type that squares are added in for a gradient's norm, with --batch-size: float64 costs far less, float32 is what Opacus
-    /// does [default: float32]
+    /// Type that squares are added in for a gradient's norm, with --batch-size: float64 costs far less, and is what
+    /// rustle.torch.clipped_sum, rustle.keras and the Opacus engine add them in; float32 is for clipping of your own
+    /// [default: float32]
     #[arg(long, value_name = "TYPE", value_parser = norm_parser(), requires = "batch_size")]
     norm_dtype: Option<NormType>,
 }

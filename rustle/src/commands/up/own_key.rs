@@ -9,6 +9,15 @@ use proto::JobId;
 
 use crate::key_file;
 
+/// Reads the named key before a cluster is begun.
+///
+/// # Errors
+/// A file that can't be used. Nothing was written.
+pub fn check(named: Option<&Path>) -> anyhow::Result<()> {
+    named.map(key_file::read).transpose()?;
+    Ok(())
+}
+
 /// Returns the key in `named`, or else the one in the cluster's folder, which is drawn where it is missing.
 ///
 /// # Errors
