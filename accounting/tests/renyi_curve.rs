@@ -1,6 +1,7 @@
 //! Curves of Rényi divergences, added up, beside the account of the same composition.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
+use accounting::pld::ACCURACY;
 use accounting::{
     Account, AccountingError, BatchCap, Event, MatrixMechanism, Neighbouring, Partition, RenyiCurve, Sampling,
 };
@@ -118,4 +119,18 @@ fn what_has_no_bound_is_an_error() {
     let many = Event::PoissonSampledGaussian { noise_multiplier: 1e9, sampling_probability: 1e-9 };
     let half = RenyiCurve::of(&many.times((1 << 39) + 1), Neighbouring::ZeroOut).unwrap();
     assert!(RenyiCurve::composed([&half, &half]).unwrap_err().to_string().contains("2^40"));
+}
+
+/// So many rounds beside one with large losses leave a grid that is too coarse for them.
+#[test]
+fn no_account_on_a_coarse_grid_is_above_the_bound() {
+    let many = Event::PoissonSampledGaussian { noise_multiplier: 1.0, sampling_probability: 1e-6 };
+    let events = vec![Event::Gaussian { noise_multiplier: 1.0 / 3.0 }, many.times(100_000_000_000)];
+    let whole = Event::Composed { events };
+    let account = Account::new(&whole, Neighbouring::ZeroOut).unwrap();
+    let figure = account.epsilon_figure(1e-6, ACCURACY).unwrap();
+    let by_losses = account.profile().unwrap().epsilon_figure(1e-6, ACCURACY).unwrap();
+    let bound = RenyiCurve::of(&whole, Neighbouring::ZeroOut).unwrap().epsilon(1e-6).unwrap();
+    assert!(figure.coarsened && figure.value <= bound, "{figure:?} above {bound}");
+    assert!(bound < by_losses.value, "{bound}: the grid is fine enough, {by_losses:?}");
 }

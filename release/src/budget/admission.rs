@@ -121,7 +121,7 @@ pub fn check_fits(
     }
     let others = bound.charged(state, others)?;
     let all = [others.clone(), vec![asked.clone()]].concat();
-    let total = bound.epsilon(all, &state.record)?;
+    let total = quick::epsilon_to_decide(bound, &bound.account(all, &state.record)?)?;
     if total * (1.0 + ROUNDING) <= budget {
         return Ok(());
     }
