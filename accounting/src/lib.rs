@@ -86,7 +86,8 @@
 //!
 //! * [`Event`], [`MatrixMechanism`], [`Sampling`] (`event`): what ran, as data. The sampling vocabulary
 //!   ([`Partition`], [`Neighbouring`]) is that of the crate `batches`, which draws the batches.
-//! * [`Account`] (`account`): the interpreter of events, and the figures; [`RunCount`]: the random number of runs of a selection.
+//! * [`Account`] (`account`): the interpreter of events, and the figures; [`RenyiCurve`]: a quick bound of
+//!   compositions; [`RunCount`]: the random number of runs of a selection.
 //! * [`failure`]: runs that may leave the mechanism that is accounted for.
 //! * [`gaussian`], [`zcdp`], [`renyi`], [`normal`]: closed forms and conversions.
 //! * [`pld`]: privacy-loss distributions; [`summary`] reads other figures off them.
@@ -125,7 +126,7 @@ pub mod tree;
 pub mod user_level;
 pub mod zcdp;
 
-pub use account::{Account, RunCount};
+pub use account::{Account, RenyiCurve, RunCount};
 pub use error::{AccountingError, Result};
 pub use event::{BatchCap, Event, MatrixMechanism, Partition, Sampling};
 pub use gaussian::calibrate_gaussian;

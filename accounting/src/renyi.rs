@@ -9,18 +9,24 @@ use crate::pld::{Class, Composition, Losses, Pair};
 const ORDERS: i32 = 400;
 
 /// Most nodes of one quadrature; beyond it an order is given up, as others give a tighter bound by then.
-const MAX_NODES: f64 = 4e6;
+pub(crate) const MAX_NODES: f64 = 4e6;
 
 /// Returns D_α(P‖Q) of a composition at order α > 1; +∞ where the quadrature would need more than four million nodes.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless α > 1 is finite.
 pub fn divergence(composition: &Composition, order: f64) -> Result<f64> {
+    divergence_within(composition, order, MAX_NODES)
+}
+
+/// Returns the same; +∞ where the quadrature would need more than so many nodes.
+pub(crate) fn divergence_within(composition: &Composition, order: f64, most_nodes: f64) -> Result<f64> {
     if !(order.is_finite() && order > 1.0) {
         let allowed = "finite and above 1";
         return Err(AccountingError::Invalid { what: "order", value: order, allowed });
     }
-    let rounds = composition.parts().map(|(classes, count)| count as f64 * ln_moment(classes, order));
+    let rounds =
+        composition.parts().map(|(classes, count)| count as f64 * ln_moment(classes, order, most_nodes));
     Ok(rounds.sum::<f64>() / (order - 1.0))
 }
 
@@ -33,9 +39,9 @@ pub fn curve(composition: &Composition, orders: &[f64]) -> Result<Vec<(f64, f64)
 }
 
 /// Returns ln ∫ p^α q^{1−α}, by the trapezoid rule with steps well below the width of its narrowest peak.
-fn ln_moment(classes: &[(f64, Class)], order: f64) -> f64 {
+fn ln_moment(classes: &[(f64, Class)], order: f64, most_nodes: f64) -> f64 {
     let of_class = |class: &Class| match class {
-        Class::Pair(pair) => ln_moment_of_pair(pair, order),
+        Class::Pair(pair) => ln_moment_of_pair(pair, order, most_nodes),
         Class::Losses(losses) => ln_moment_of_losses(losses, order),
     };
     let logs: Vec<f64> = classes.iter().map(|(weight, class)| weight.ln() + of_class(class)).collect();
@@ -47,7 +53,7 @@ fn ln_moment(classes: &[(f64, Class)], order: f64) -> f64 {
     (top + logs.iter().map(|ln| (ln - top).exp()).sum::<f64>().ln()).max(0.0)
 }
 
-fn ln_moment_of_pair(pair: &Pair, order: f64) -> f64 {
+fn ln_moment_of_pair(pair: &Pair, order: f64, most_nodes: f64) -> f64 {
     let rise = pair.upper().map(|(_, s)| s).fold(0.0, f64::max);
     let fall = pair.lower().map(|(_, s)| -s).fold(0.0, f64::max);
     let from = -40.0;
@@ -55,7 +61,7 @@ fn ln_moment_of_pair(pair: &Pair, order: f64) -> f64 {
     // Where q is a mixture its logarithm bends by up to s²/4, and α−1 of it narrow the peak.
     let step = 0.125 / (1.0 + (order - 1.0) * fall * fall / 4.0).sqrt();
     let count = ((to - from) / step).ceil();
-    if count > MAX_NODES {
+    if count > most_nodes {
         return f64::INFINITY;
     }
     let at = |i| {

@@ -1,6 +1,7 @@
 //! Measurements that anyone can run: each figure beside a limit of this machine or a peer, in turn with it.
 
 mod accounting;
+mod admission;
 mod arguments;
 mod cases;
 mod checkpoint;
@@ -47,6 +48,8 @@ enum Cli {
     Coordinator(coordinator::Args),
     /// The time and the memory that opening a ledger takes, as bound rows grow
     Ledger(ledger::Args),
+    /// The time to decide on a job of a data set that is charged for many jobs of mixed kinds
+    Admission(admission::Args),
     /// How late rows are while workers come, leave and are lost, and while shards are split and merged
     Elastic(elastic::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Cli::Coordinator(args) => coordinator::run(&args),
         Cli::Ledger(args) => ledger::run(&args),
         Cli::LedgerOpen(args) => ledger::open(&args),
+        Cli::Admission(args) => admission::run(&args),
         Cli::Elastic(args) => elastic::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
         Cli::Accounting(args) => accounting::run(&args),

@@ -8,13 +8,18 @@ use crate::renyi;
 impl Totals {
     /// Returns the Rényi divergence of all parts together, in one direction.
     pub fn divergence(&self, order: f64, direction: Direction) -> Result<f64> {
+        self.divergence_within(order, direction, renyi::MAX_NODES)
+    }
+
+    /// Returns the same; +∞ where the quadrature of any part would need more than so many nodes.
+    pub fn divergence_within(&self, order: f64, direction: Direction, most_nodes: f64) -> Result<f64> {
         let rounds = match direction {
             Direction::Remove => &self.remove,
             Direction::Add => &self.add,
         };
         let selected: f64 = self.selections.iter().map(|(one, count)| *count as f64 * one.at(order)).sum();
         let zcdp = (self.rho + self.mu_squared / 2.0) * order;
-        Ok(renyi::divergence(rounds, order)? + zcdp + selected)
+        Ok(renyi::divergence_within(rounds, order, most_nodes)? + zcdp + selected)
     }
 
     /// Returns the divergence in the worse direction.

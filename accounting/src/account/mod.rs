@@ -3,6 +3,7 @@
 //! `interpret` turns an event into `totals`; the figures here are read off these. Events know nothing of accounts.
 
 mod concentrated;
+mod curve;
 mod divergences;
 mod fixed_size;
 mod interpret;
@@ -12,6 +13,7 @@ mod selection;
 mod totals;
 mod truncated;
 
+pub use self::curve::RenyiCurve;
 pub use self::run_count::RunCount;
 use self::totals::Totals;
 use crate::error::{AccountingError, Result, not_negative, probability};
@@ -115,7 +117,7 @@ impl Account {
             return self.concentrated_epsilon(delta, accuracy);
         }
         if self.totals.sampled {
-            return self.own_profile()?.epsilon_figure(delta, accuracy);
+            return self.sampled_epsilon(delta, accuracy);
         }
         let value = if self.totals.mu_squared > 0.0 {
             gaussian::epsilon(delta, self.totals.mu_squared.sqrt())?
@@ -123,6 +125,16 @@ impl Account {
             0.0
         };
         Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false })
+    }
+
+    /// ε by distributions of losses. Where their grid would be too large, a coarse one may say more than Rényi divergences.
+    fn sampled_epsilon(&self, delta: f64, accuracy: f64) -> Result<Figure> {
+        let figure = self.own_profile()?.epsilon_figure(delta, accuracy)?;
+        if !figure.coarsened {
+            return Ok(figure);
+        }
+        let by_orders = RenyiCurve::of_totals(&self.totals).and_then(|curve| curve.own_epsilon(delta));
+        Ok(Figure { value: by_orders.map_or(figure.value, |value| value.min(figure.value)), ..figure })
     }
 
     /// Returns δ at `epsilon`, by the same mathematics as [`Self::epsilon`].

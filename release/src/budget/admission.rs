@@ -14,7 +14,7 @@ use super::decision::decide;
 use super::events::{self, invalid};
 use super::odometer::is_spent;
 use super::rounding::{ROUNDING, rounded_up};
-use super::{blocks, shares};
+use super::{blocks, quick, shares};
 use crate::job::JobDefinition;
 
 /// Creates a job whose whole plan, `event`, its data set's budget holds. A job that exists under the same definition and
@@ -106,8 +106,8 @@ pub fn admitted(
     Ok(state.head)
 }
 
-/// Checks that the bound holds `asked` beside those of its charges that `others` selects. `fits` is the noise multiplier that
-/// it would hold, if any.
+/// Checks that the bound holds `asked` beside those of its charges that `others` selects: quickly where it clearly does. `fits`
+/// is the noise multiplier that it would hold, if any.
 pub fn check_fits(
     state: &DataSetState,
     bound: &Bound,
@@ -116,9 +116,12 @@ pub fn check_fits(
     fits: impl FnOnce() -> Option<f64>,
 ) -> Result<(), LedgerError> {
     let PrivacyBudget { epsilon: budget, delta } = bound.budget;
+    if quick::clearly_holds(state, bound, &others, asked) {
+        return Ok(());
+    }
     let others = bound.charged(state, others)?;
     let all = [others.clone(), vec![asked.clone()]].concat();
-    let total = bound.epsilon(all, &state.record)?;
+    let total = quick::epsilon_to_decide(bound, &bound.account(all, &state.record)?)?;
     if total * (1.0 + ROUNDING) <= budget {
         return Ok(());
     }

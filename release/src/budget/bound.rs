@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use accounting::{Account, Event};
-use ledger::{BlockRecord, Charge, ChargedJob, DataSetRecord, DataSetState, LedgerError};
+use ledger::{BlockRecord, Charge, ChargedJob, DataSetRecord, DataSetState, LedgerError, SweepRecord};
 use proto::model::PrivacyBudget;
 use proto::{BlockId, DataSetId, TenantId};
 
@@ -150,21 +150,50 @@ impl Bound {
         counts: impl Fn(&ChargedJob) -> bool,
     ) -> Result<Vec<Counted>, LedgerError> {
         let record = &state.record;
-        let jobs = state.charges.iter().filter(|charged| events::costs(charged) && self.covers(charged));
-        let jobs = jobs.filter(|charged| counts(charged)).map(|ChargedJob { job, charge, .. }| {
+        let jobs = self.jobs(state, counts).map(|ChargedJob { job, charge, .. }| {
             events::from_text(job, &charge.event).map(|event| self.counted(event, &charge.blocks, record))
         });
-        // A sweep is in no share, and in every block.
-        let sweeps = state.sweeps.iter().filter(|_| self.tenant.is_none());
-        let sweeps = sweeps
+        let sweeps = self
+            .sweeps(state)
             .map(|sweep| events::of_sweep(sweep).map(|event| self.counted(event, &BTreeSet::new(), record)));
         jobs.chain(sweeps).collect()
     }
 
+    /// Returns the same charges as the ledger has them: the text of each event, and whether it is shared.
+    pub fn texts<'s>(
+        &'s self,
+        state: &'s DataSetState,
+        counts: impl Fn(&ChargedJob) -> bool + 's,
+    ) -> impl Iterator<Item = (&'s str, bool)> + 's {
+        let record = &state.record;
+        let jobs = self
+            .jobs(state, counts)
+            .map(|ChargedJob { charge, .. }| (charge.event.as_str(), self.is_shared(&charge.blocks, record)));
+        let is_shared = self.is_shared(&BTreeSet::new(), record);
+        jobs.chain(self.sweeps(state).map(move |sweep| (sweep.charge.as_str(), is_shared)))
+    }
+
+    fn jobs<'s>(
+        &'s self,
+        state: &'s DataSetState,
+        counts: impl Fn(&ChargedJob) -> bool + 's,
+    ) -> impl Iterator<Item = &'s ChargedJob> + 's {
+        let jobs = state.charges.iter().filter(|charged| events::costs(charged) && self.covers(charged));
+        jobs.filter(move |charged| counts(charged))
+    }
+
+    /// A sweep is in no share, and in every block.
+    fn sweeps<'s>(&'s self, state: &'s DataSetState) -> impl Iterator<Item = &'s SweepRecord> + 's {
+        state.sweeps.iter().filter(|_| self.tenant.is_none())
+    }
+
     /// Returns what the event of a job that reads these blocks, or of one that names none, counts for.
     pub fn counted(&self, event: Event, named: &BTreeSet<BlockId>, record: &DataSetRecord) -> Counted {
-        let is_shared = self.block.is_some() && named.len() != 1 && may_share(record);
-        Counted { event, is_shared }
+        Counted { event, is_shared: self.is_shared(named, record) }
+    }
+
+    fn is_shared(&self, named: &BTreeSet<BlockId>, record: &DataSetRecord) -> bool {
+        self.block.is_some() && named.len() != 1 && may_share(record)
     }
 
     fn covers(&self, charged: &ChargedJob) -> bool {

@@ -39,22 +39,44 @@ pub fn may_share(record: &DataSetRecord) -> bool {
 /// [`AccountingError::Unsupported`] for a shared event that no job is charged for.
 pub fn together(charges: Vec<Counted>, record: &DataSetRecord) -> Result<(Event, Neighbouring)> {
     let is_sampled = charges.iter().any(|charge| charge.is_shared && is_sampled(&charge.event));
-    // Replacement covers that a unit's batches stay as they are while its contributions change, and keeps what sampling amplifies.
-    if is_sampled && record.neighbouring == NeighbouringRelation::ZeroOut {
-        let events = charges.into_iter().map(|charge| charge.event).collect();
-        return Ok((Event::Composed { events }, Neighbouring::Replace));
-    }
-    let doubled =
-        charges.into_iter().map(
-            |Counted { event, is_shared }| {
-                if is_shared { with_twice_the_sensitivity(event) } else { Ok(event) }
-            },
-        );
-    let events = doubled.collect::<Result<Vec<Event>>>()?;
-    Ok((Event::Composed { events }, events::of_relation(record.neighbouring)))
+    let terms = Terms::new(is_sampled, record);
+    let counted = charges.into_iter().map(|Counted { event, is_shared }| terms.event(event, is_shared));
+    let events = counted.collect::<Result<Vec<Event>>>()?;
+    Ok((Event::Composed { events }, terms.neighbouring))
 }
 
-fn is_sampled(event: &Event) -> bool {
+/// The terms on which the charges of one bound are composed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The relation of their account.
+    pub neighbouring: Neighbouring,
+    /// Whether shared events have twice their sensitivity.
+    doubles: bool,
+}
+
+impl Terms {
+    /// Returns the terms of charges of which some are both shared and sampled, or none.
+    pub fn new(is_any_shared_one_sampled: bool, record: &DataSetRecord) -> Self {
+        // Replacement covers that a unit's batches stay as they are while its contributions change, and keeps what sampling
+        // amplifies.
+        if is_any_shared_one_sampled && record.neighbouring == NeighbouringRelation::ZeroOut {
+            return Self { neighbouring: Neighbouring::Replace, doubles: false };
+        }
+        Self { neighbouring: events::of_relation(record.neighbouring), doubles: true }
+    }
+
+    /// Returns whether a charge counts for twice its sensitivity.
+    pub fn doubles(self, is_shared: bool) -> bool {
+        self.doubles && is_shared
+    }
+
+    fn event(self, event: Event, is_shared: bool) -> Result<Event> {
+        if self.doubles(is_shared) { with_twice_the_sensitivity(event) } else { Ok(event) }
+    }
+}
+
+/// Returns whether an account of the event relies on how records were sampled.
+pub fn is_sampled(event: &Event) -> bool {
     match event {
         Event::MatrixMechanism(run) => run.sampling != Sampling::AnyOrder,
         Event::RepeatAndSelect { event, .. } => is_sampled(event),

@@ -37,6 +37,9 @@
 //!
 //! The ledger composes nothing. A decision is made here, on one state of the data set, and the ledger applies it in one
 //! transaction with what it admits, unless the state has changed since; then it is made again.
+//!
+//! Most decisions need no composition: Rényi divergences of each kind of event are known after the first job of it, their sum
+//! bounds ε from above, and where that is clearly within the budget, the composition is too. Else it decides.
 
 mod admission;
 mod approvals;
@@ -45,7 +48,9 @@ mod bound;
 mod counted;
 mod decision;
 mod events;
+mod kinds;
 mod odometer;
+mod quick;
 mod readings;
 mod rewinds;
 mod rounding;

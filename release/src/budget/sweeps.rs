@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use accounting::{AccountingError, Event, MatrixMechanism, RunCount};
+use accounting::{AccountingError, Event, RunCount};
 use ledger::{Created, DataSetRecord, Ledger, LedgerError, Reservation, SweepRecord};
 use proto::SweepId;
 use proto::model::BudgetedAccount;
@@ -47,7 +47,7 @@ pub fn create_sweep(
     }
     let not_counted = |error: AccountingError| invalid("runs", mean, error.to_string());
     let number = RunCount::new(*mean, *shape).map_err(not_counted)?;
-    let run = of_any_plan(run);
+    let run = events::of_any_plan(run);
     let charge = Event::RepeatAndSelect { event: Box::new(run.clone()), mean: *mean, shape: *shape };
     let seed = seed()?;
     let record = SweepRecord {
@@ -84,7 +84,7 @@ pub fn create_run(
     account: &BudgetedAccount,
     event: &Event,
 ) -> Result<Created, LedgerError> {
-    let event = events::to_text(&of_any_plan(event))?;
+    let event = events::to_text(&events::of_any_plan(event))?;
     decide(|| {
         let state = ledger.data_set(&account.data_set)?;
         check_same_neighbours(&state.record, account)?;
@@ -108,16 +108,6 @@ fn check_has_no_blocks(record: &DataSetRecord) -> Result<(), LedgerError> {
     let allowed =
         format!("in a data set without blocks, as sweeps name none: data set {} has some", record.data_set);
     Err(invalid("sweep", "not allowed", allowed))
-}
-
-/// Returns the event without the digest of its plan, which no account depends on: runs may differ in their clip norm.
-fn of_any_plan(event: &Event) -> Event {
-    match event {
-        Event::MatrixMechanism(run) => {
-            Event::MatrixMechanism(MatrixMechanism { plan_digest: String::new(), ..run.clone() })
-        }
-        other => other.clone(),
-    }
 }
 
 fn seed() -> Result<[u8; 32], LedgerError> {
