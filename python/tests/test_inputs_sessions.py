@@ -95,7 +95,7 @@ CONNECT = [
     ("an empty key", of_key(b""), "named.key.*allowed: .*32"),
     ("a key of one letter", of_key(b"a" * 32), "named.key.*12 different bytes.*allowed: "),
     ("a key that others read", of_key(SEED, 0o644), "named.key.*0644.*allowed: "),
-    ("a key that nobody reads", of_key(SEED, 0o000), "named.key.*0000.*allowed: "),
+    ("an unreadable key", of_key(SEED, 0o000), "named.key.*0000.*allowed: "),
     ("a folder for a key", opened(f"{NEW}&key_file=FOLDER/run"), "run.*allowed: "),
     ("a key in no folder", opened(f"{NEW}&key_file=FOLDER/no/job.key"), "no/job.key"),
     ("no plan in a new folder", opened("inproc://FOLDER/new"), "new/plan.toml"),

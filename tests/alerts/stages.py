@@ -225,7 +225,7 @@ def etcd_lost(cluster):
     yield
     etcd.process.kill()
     etcd.process.wait()
-    # The one that led; the other one goes on to name it.
+    # The one that led; the other one still names it.
     cluster.wait_for_problem("no_leader")
     refused = cluster.fetch(3, 4)
     assert refused.returncode != 0, refused.stdout
