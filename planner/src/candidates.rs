@@ -1,7 +1,7 @@
 //! The mechanisms to evaluate, each with the sizes worth trying.
 
-use strategy::MechanismKind;
 use strategy::optimize::Family;
+use strategy::{MechanismKind, Objective, Workload};
 
 use crate::amplification::bands_to_try;
 use crate::entry::Entry;
@@ -31,11 +31,12 @@ impl Candidate {
             Method::Search(family) => (family.kind(), family.size()),
             Method::Normalised { bands } => (MechanismKind::BandToeplitz, Some(bands)),
         };
-        let mechanism = match size {
-            Some(size) => format!("{} {size}", kind.name()),
-            None => kind.name().to_owned(),
-        };
-        format!("{mechanism}, {}", self.sampling.name())
+        format!("{}, {}", crate::entry::name(kind.name(), size, self.is_scaled()), self.sampling.name())
+    }
+
+    /// Returns whether the search is for scales of columns beside a strategy that is evaluated without.
+    pub fn is_scaled(&self) -> bool {
+        matches!(self.method, Method::Search(Family::BandToeplitzByEpoch { .. } | Family::BltByEpoch { .. }))
     }
 }
 
@@ -46,10 +47,17 @@ const BAND_MF_NUMBERS: u64 = 1 << 19;
 const NEAR: f64 = 1.15;
 /// Most bands of a Toeplitz strategy: beyond, more bands gain nothing that shows.
 const MOST_BANDS: u64 = 1024;
+/// Most rounds × bands of a Toeplitz strategy with scaled columns, which are normalised besides: what runs has a column of its own
+/// for every round, and a grid's lags are rounded for each row.
+const SCALED_NUMBERS: u64 = 1 << 22;
+/// Most rounds × participations² of a search for scales, each of whose steps takes as many products.
+const SCALED_PRODUCTS: u64 = 1 << 26;
+/// What one more buffer must gain for scales to be sought for it too.
+const BUFFER_GAIN: f64 = 1e-3;
 /// Most rounds of a dense strategy, which costs n³ operations in each step and n² numbers in the plan.
 const DENSE_ROUNDS: u64 = 128;
 
-/// Returns all candidates but those of [`general_bands`].
+/// Returns all candidates but those of [`refinements`].
 pub(crate) fn all(request: &Request) -> Vec<Candidate> {
     let mut all = in_order(request);
     if let Some(q) = request.sampling_probability {
@@ -58,20 +66,68 @@ pub(crate) fn all(request: &Request) -> Vec<Candidate> {
     all
 }
 
+/// Returns the candidates that refine a strategy found, where that may come near the least error.
+pub(crate) fn refinements(request: &Request, found: &[Entry]) -> Vec<Candidate> {
+    let mut all = general_bands(request, found);
+    all.extend(scaled(request, found));
+    all
+}
+
+/// Returns the Toeplitz strategies and BLTs to seek scales of columns for: those near the least error, of BLTs one for each
+/// number of buffers that gains something. Scales gain for the rms error of prefix sums and several participations alone; BLTs
+/// with scales have no rows on a grid.
+fn scaled(request: &Request, found: &[Entry]) -> Vec<Candidate> {
+    let n = request.iterations;
+    let k = request.participation.in_rounds(n);
+    let is_sought = k >= 2
+        && request.objective == Objective::Rms
+        && matches!(request.workload, Workload::Prefix)
+        && n.saturating_mul(k).saturating_mul(k) <= SCALED_PRODUCTS;
+    if !is_sought {
+        return Vec::new();
+    }
+    let near = near(found);
+    let of = |kind: MechanismKind| near.iter().filter(move |entry| entry.mechanism == kind.name());
+    let sizes = of(MechanismKind::BandToeplitz).filter_map(|entry| entry.size);
+    let toeplitz = sizes.filter(|bands| n.saturating_mul(*bands) <= SCALED_NUMBERS);
+    let mut families: Vec<Family> =
+        toeplitz.map(|bands| Family::BandToeplitzByEpoch { bands: bands as usize }).collect();
+    if !request.on_grid {
+        let mut blts: Vec<&&Entry> = of(MechanismKind::Blt).collect();
+        blts.sort_by_key(|entry| entry.size);
+        let mut least = f64::INFINITY;
+        for (buffers, error) in blts.iter().filter_map(|entry| Some((entry.size?, entry.error))) {
+            if error < least * (1.0 - BUFFER_GAIN) {
+                families.push(Family::BltByEpoch { buffers: buffers as usize });
+                least = error;
+            }
+        }
+    }
+    let sampling = Sampling::MinSep(request.participation);
+    families.into_iter().map(|family| Candidate { method: Method::Search(family), sampling }).collect()
+}
+
+fn in_given_order(found: &[Entry]) -> impl Iterator<Item = &Entry> {
+    found.iter().filter(|entry| matches!(entry.sampling, Sampling::MinSep(_)))
+}
+
+/// Returns the entries without sampling within [`NEAR`] of the least error of those that fit alike.
+fn near(found: &[Entry]) -> Vec<&Entry> {
+    let least = |is_fitting: bool| {
+        let counted = in_given_order(found).filter(|entry| entry.fits || !is_fitting);
+        counted.map(|entry| entry.error).fold(f64::INFINITY, f64::min)
+    };
+    let limits = [least(false), least(true)].map(|least| NEAR * least);
+    in_given_order(found).filter(|entry| entry.error <= limits[usize::from(entry.fits)]).collect()
+}
+
 /// Returns the general band matrices that may come near the least error found. Each is a refinement of the Toeplitz strategy
 /// of as many bands, which gains some per cent and takes most of a search's time; those whose Toeplitz strategy is far off
 /// are not searched. Where no Toeplitz strategy can serve, as with learning rates, all band counts are.
-pub(crate) fn general_bands(request: &Request, found: &[Entry]) -> Vec<Candidate> {
-    let in_order = || found.iter().filter(|entry| matches!(entry.sampling, Sampling::MinSep(_)));
-    let least = |is_fitting: bool| {
-        let counted = in_order().filter(|entry| entry.fits || !is_fitting);
-        counted.map(|entry| entry.error).fold(f64::INFINITY, f64::min)
-    };
-    let is_toeplitz = |entry: &Entry| entry.mechanism == MechanismKind::BandToeplitz.name();
-    let toeplitz = in_order().filter(|entry| is_toeplitz(entry));
-    let near = toeplitz.filter(|entry| entry.error <= NEAR * least(entry.fits));
-    let bands: Vec<u64> = if in_order().any(is_toeplitz) {
-        near.filter_map(|entry| entry.size).collect()
+fn general_bands(request: &Request, found: &[Entry]) -> Vec<Candidate> {
+    let is_toeplitz = |entry: &&Entry| entry.mechanism == MechanismKind::BandToeplitz.name();
+    let bands: Vec<u64> = if in_given_order(found).any(|entry| is_toeplitz(&entry)) {
+        near(found).into_iter().filter(is_toeplitz).filter_map(|entry| entry.size).collect()
     } else {
         ladder(widest(request).min(MOST_BANDS))
     };

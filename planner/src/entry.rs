@@ -1,7 +1,7 @@
 //! One mechanism of a suggestion, with its figures.
 
 use serde::Serialize;
-use strategy::Strategy;
+use strategy::{Banded, Strategy};
 
 use crate::sampling::Sampling;
 
@@ -12,6 +12,9 @@ pub struct Entry {
     pub mechanism: &'static str,
     /// Bands of C or of C⁻¹, or buffers; `None` where there is no such number.
     pub size: Option<u64>,
+    /// The norms of C's columns: `by-epoch` where they differ from one epoch of min_sep rounds to the next, else `equal`, but for
+    /// what the end of the run cuts off.
+    pub column_norms: &'static str,
     /// The optimized strategy.
     #[serde(skip)]
     pub strategy: Strategy,
@@ -53,12 +56,37 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the mechanism with its size, such as `blt 3`.
+    /// Returns the mechanism with its size, such as `blt 3`, and `scaled` where it is a Toeplitz matrix with scaled columns.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.size {
-            Some(size) => format!("{} {size}", self.mechanism),
-            None => self.mechanism.to_owned(),
-        }
+        let size = self.size.map(|size| size as usize);
+        name(self.mechanism, size, matches!(self.strategy, Strategy::Scaled(_)))
     }
+}
+
+pub(crate) fn name(mechanism: &str, size: Option<usize>, is_scaled: bool) -> String {
+    let size = size.map_or(String::new(), |size| format!(" {size}"));
+    format!("{mechanism}{size}{}", if is_scaled { " scaled" } else { "" })
+}
+
+/// Returns the words of [`Entry::column_norms`].
+pub(crate) fn column_norms(strategy: &Strategy) -> &'static str {
+    let differ = match strategy {
+        Strategy::Scaled(_) => true,
+        Strategy::BandMf(banded) => norms_differ(banded),
+        _ => false,
+    };
+    if differ { "by-epoch" } else { "equal" }
+}
+
+/// Columns whose norms are this close, relatively, are equal but for rounding.
+const ROUNDING: f64 = 1e-6;
+
+fn norms_differ(banded: &Banded) -> bool {
+    let n = banded.iterations();
+    let columns = banded.columns().outer_iter().enumerate();
+    let squares = columns.map(|(j, column)| column.iter().take(n - j).map(|c| c * c).sum::<f64>());
+    let (least, most) =
+        squares.fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
+    most > least * (1.0 + 2.0 * ROUNDING)
 }

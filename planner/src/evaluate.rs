@@ -7,7 +7,7 @@ use strategy::optimize::{Family, Target, optimize};
 use strategy::{Objective, Participation, Sensitivity, Strategy, Workload};
 
 use crate::candidates::{Candidate, Method};
-use crate::entry::Entry;
+use crate::entry::{Entry, column_norms};
 use crate::request::{PlannerError, Request, Result};
 use crate::sampling::Sampling;
 
@@ -19,7 +19,14 @@ const NORMALISED_NUMBERS: u64 = 1 << 17;
 /// A candidate's figures, or the reason why it has none.
 pub(crate) enum Evaluation {
     Entry(Box<Entry>),
-    LeftOut { name: String, reason: String },
+    LeftOut {
+        name: String,
+        reason: String,
+    },
+    /// Scales of columns that gain nothing, so that the strategy is one evaluated before; or a search that was stopped.
+    NoScales {
+        stopped: bool,
+    },
 }
 
 type Flow<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
@@ -30,6 +37,9 @@ type Flow<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
 /// [`PlannerError`] for an (ε, δ) out of reach.
 pub(crate) fn evaluate(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Evaluation> {
     match entry(candidate, request, flow) {
+        Ok(entry) if candidate.is_scaled() && !matches!(entry.strategy, Strategy::Scaled(_)) => {
+            Ok(Evaluation::NoScales { stopped: entry.stopped })
+        }
         Ok(entry) => Ok(Evaluation::Entry(Box::new(entry))),
         Err(error @ (PlannerError::Strategy(_) | PlannerError::Plan(_))) => {
             Ok(Evaluation::LeftOut { name: candidate.name(), reason: error.to_string() })
@@ -52,6 +62,7 @@ fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Ent
     Ok(Entry {
         mechanism: strategy.name(),
         size: strategy.size().map(|size| size as u64),
+        column_norms: column_norms(&strategy),
         sampling,
         sampling_name: sampling.name(),
         sensitivity: sensitivity.value,

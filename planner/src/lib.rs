@@ -110,8 +110,8 @@ pub fn suggest(request: &Request, watch: Watch<'_>) -> Result<Suggestion> {
     let quick = candidates::all(request);
     let done = AtomicUsize::new(0);
     suggestion.extend(evaluate_all(&quick, quick.len(), &done, request, watch)?);
-    let general = candidates::general_bands(request, &suggestion.entries);
-    suggestion.extend(evaluate_all(&general, quick.len() + general.len(), &done, request, watch)?);
+    let finer = candidates::refinements(request, &suggestion.entries);
+    suggestion.extend(evaluate_all(&finer, quick.len() + finer.len(), &done, request, watch)?);
     suggestion.entries.sort_by(|a, b| a.error.total_cmp(&b.error));
     Ok(suggestion)
 }
@@ -144,6 +144,7 @@ impl Suggestion {
                     self.entries.push(*entry);
                 }
                 Some(Evaluation::LeftOut { name, reason }) => self.left_out.push((name, reason)),
+                Some(Evaluation::NoScales { stopped }) => self.stopped |= stopped,
                 None => self.stopped = true,
             }
         }

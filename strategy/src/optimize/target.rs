@@ -53,8 +53,8 @@ impl Target {
         self
     }
 
-    /// Returns the same setting for a comparison: a search of general bands, the longest, ends once ten steps together gain
-    /// less than `least_gain` of the loss.
+    /// Returns the same setting for a comparison: a search of general bands or of scales, the longest, ends once ten steps
+    /// together gain less than `least_gain` of the loss.
     #[must_use]
     pub fn with_least_gain(mut self, least_gain: f64) -> Self {
         self.least_gain = least_gain;

@@ -50,7 +50,8 @@ fn scale(
     x.extend(problem.start());
     let mut watch = Watch::new(progress);
     watch.steps = start.iterations;
-    let found = minimise(x, LIMITS, &mut watch, |x, gradient| ln_loss(&problem, buffers, x, gradient));
+    let limits = Limits { tolerance: LIMITS.tolerance.max(target.least_gain), ..LIMITS };
+    let found = minimise(x, limits, &mut watch, |x, gradient| ln_loss(&problem, buffers, x, gradient));
     let (parameters, ratios) = found.x.split_at(2 * buffers);
     let Some(blt) = at(parameters) else { return Ok(start) };
     let scaled = Scaled::new(Base::Blt(blt), problem.scales(ratios)?)?;

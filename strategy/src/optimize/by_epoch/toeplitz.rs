@@ -34,12 +34,13 @@ pub(in crate::optimize) fn optimize(
     let decoder = decoder("band-toeplitz", target)?;
     let mut x = free(&start.c);
     x.extend(problem.start());
+    let limits = Limits { tolerance: LIMITS.tolerance.max(target.least_gain), ..LIMITS };
     let found =
-        minimise(x, LIMITS, &mut watch, |x, gradient| ln_loss(&problem, &decoder, bands, x, gradient));
+        minimise(x, limits, &mut watch, |x, gradient| ln_loss(&problem, &decoder, bands, x, gradient));
     let column_normalised = bands <= problem.gap;
     let found = if column_normalised && problem.n <= MOST_NORMALISED && !watch.stopped {
         let normalised = Normalised::new(&problem, bands);
-        minimise(found.x, LIMITS, &mut watch, |x, gradient| normalised.ln_loss(x, gradient))
+        minimise(found.x, limits, &mut watch, |x, gradient| normalised.ln_loss(x, gradient))
     } else {
         found
     };
