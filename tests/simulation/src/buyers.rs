@@ -1,6 +1,6 @@
-//! Buyers of a privacy budget: in every other seed two of them race for one data set, which is too small for all that they want.
-//! They create jobs in it, bind rows, rewind, end jobs or leave them, and change the budget. An answer may be lost, as any; then
-//! they ask again.
+//! Buyers of a privacy budget: in half of the seeds three of them race for one data set, with or without shares and blocks, which is
+//! too small for all that they want. They create jobs in it, bind rows, rewind, end jobs or leave them, and change the budget. An
+//! answer may be lost, as any; then they ask again.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,45 +8,37 @@ use std::time::Duration;
 
 use client::Client;
 use dice::Dice;
-use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::model::PrivacyBudget;
-use proto::{Commitment, JobId, Result, RowRange, ServiceError, pb};
+use proto::{Commitment, JobId, Result, RowRange, ServiceError, TenantId, pb};
 use tokio::time::{sleep, timeout};
 
-use crate::cases;
 use crate::charges::{DELTA, data_set};
-use crate::mishaps::Mishap;
+use crate::pool::{BLOCKS, Pool, ROWS, TENANTS, request};
 use crate::trainer::connect;
 use crate::world::World;
 
-pub const BUYERS: usize = 2;
-const ROWS: u64 = 4;
-const DIMENSION: u64 = 64;
+pub const BUYERS: usize = 3;
 const CALL_TIMEOUT: Duration = Duration::from_secs(4);
 /// Attempts of one request, after which a buyer gives up: it wants other jobs too.
 const ATTEMPTS: u32 = 40;
 
-/// The first budget of the seed's data set; `None` where it has no buyers. An old copy of a ledger in its place knows nothing of
-/// what was bought since, and says so by stopping.
-pub fn budget(seed: u64) -> Option<f64> {
-    let mut dice = Dice::named(seed, "budget");
-    let has_buyers = dice.one_in(2) && !Mishap::of(seed).is_some_and(Mishap::stops_original);
-    has_buyers.then(|| *dice.pick(&[0.5, 1.0, 2.0, 4.0]))
-}
-
-pub async fn buy(world: Arc<World>, at: usize, epsilon: f64) -> turmoil::Result {
+pub async fn buy(world: Arc<World>, at: usize, pool: Pool) -> turmoil::Result {
     let dice = Dice::named(world.seed, &format!("buyer {at}"));
-    let mut buyer = Buyer { client: connect()?, dice, world, at };
-    if !buyer.open(epsilon).await {
+    let mut buyer = Buyer { client: connect()?, dice, world, at, pool };
+    if at == 0 {
+        let is_open = buyer.open().await;
+        buyer.world.history().purchases.is_open = Some(is_open);
+    }
+    if !buyer.is_open().await {
         return Ok(());
     }
-    for number in 0..buyer.dice.within(2, 5) {
+    for number in 0..buyer.dice.within(2, 4) {
         let pause = buyer.dice.millis(0, 900);
         sleep(pause).await;
         if buyer.dice.one_in(4) {
-            buyer.grant(epsilon).await;
+            buyer.grant().await;
         }
-        // A job that both want exists once, by whichever request is first.
+        // A job that several want exists once, by the request that is first.
         let name =
             if buyer.dice.one_in(4) { format!("shared-{number}") } else { format!("of-{at}-{number}") };
         let job = JobId::new(name).expect("a name");
@@ -70,6 +62,7 @@ struct Buyer {
     dice: Dice,
     world: Arc<World>,
     at: usize,
+    pool: Pool,
 }
 
 impl Buyer {
@@ -96,26 +89,50 @@ impl Buyer {
         Outcome::Unknown
     }
 
-    /// Makes the data set, unless the other buyer has. Returns whether it is there.
-    async fn open(&mut self, epsilon: f64) -> bool {
+    /// Makes the data set with its blocks and shares. Returns whether all of it is there.
+    async fn open(&mut self) -> bool {
+        let Pool { epsilon, has_shares, has_blocks, is_per_block } = self.pool;
         let budgets = self.client.budgets();
         let request = pb::CreateDataSetRequest {
             data_set: data_set().to_string(),
             unit: "user".to_owned(),
             neighbouring: "zero-out".to_owned(),
             budget: Some(pb::PrivacyAmount { epsilon, delta: DELTA }),
-            per_block: false,
+            per_block: is_per_block,
             approval_rule: None,
         };
-        let is_open = match self.repeat("data set", || budgets.create(request.clone())).await {
+        let mut made = vec![self.repeat("data set", || budgets.create(request.clone())).await];
+        for (block, from, until) in BLOCKS.into_iter().filter(|_| has_blocks) {
+            let request = pb::AddBlockRequest {
+                data_set: data_set().to_string(),
+                block: block.to_owned(),
+                from: from.to_owned(),
+                until: until.to_owned(),
+                budget: None,
+            };
+            made.push(self.repeat("block", || budgets.add_block(request.clone())).await);
+        }
+        for name in TENANTS.into_iter().filter(|_| has_shares) {
+            let share = PrivacyBudget::new(epsilon * 0.7, DELTA).ok();
+            let tenant = TenantId::new(name).expect("a name");
+            let data_set = data_set();
+            made.push(self.repeat("share", || budgets.set_share(&data_set, &tenant, share)).await);
+        }
+        made.into_iter().all(|outcome| match outcome {
             Outcome::Done(_) => true,
-            // The other one's, whose budget may be another by now.
-            Outcome::Refused(ServiceError::AlreadyExists { .. }) => true,
             Outcome::Refused(error) => self.unexpected("the data set", &error),
             Outcome::Unknown => false,
-        };
-        self.world.history().purchases.is_open |= is_open;
-        is_open
+        })
+    }
+
+    async fn is_open(&self) -> bool {
+        loop {
+            let is_open = self.world.history().purchases.is_open;
+            match is_open {
+                Some(is_open) => return is_open,
+                None => sleep(Duration::from_millis(50)).await,
+            }
+        }
     }
 
     /// Records an answer that is none of the expected ones. Returns false.
@@ -130,9 +147,9 @@ impl Buyer {
         false
     }
 
-    async fn grant(&mut self, epsilon: f64) {
+    async fn grant(&mut self) {
         let part = *self.dice.pick(&[0.25, 0.5, 1.0, 1.5, 2.0]);
-        let Ok(budget) = PrivacyBudget::new(epsilon * part, DELTA) else { return };
+        let Ok(budget) = PrivacyBudget::new(self.pool.epsilon * part, DELTA) else { return };
         let budgets = self.client.budgets();
         let data_set = data_set();
         match self.repeat("grant", || budgets.grant(&data_set, budget)).await {
@@ -145,9 +162,7 @@ impl Buyer {
 
     /// Creates a job; returns whether it exists.
     async fn create(&mut self, job: &JobId) -> bool {
-        // Its definition is the same from both buyers.
-        let noise = *Dice::named(self.world.seed, job.as_str()).pick(&[2.0, 4.0, 8.0, 16.0]);
-        let request = request(job, noise);
+        let request = request(job, self.pool, Dice::named(self.world.seed, job.as_str()));
         let jobs = self.client.jobs();
         let outcome = self.repeat(job.as_str(), || jobs.create(request.clone())).await;
         let mut history = self.world.history();
@@ -160,13 +175,13 @@ impl Buyer {
             }
             Outcome::Refused(ServiceError::BudgetExceeded(_)) => {
                 history.tally.jobs_refused += 1;
-                // One that both want may be admitted later, by the other's request.
+                // One that several want may be admitted later, by the request of another.
                 if !job.as_str().starts_with("shared") {
                     history.purchases.refused.insert(job.clone());
                 }
                 false
             }
-            // The other buyer has ended it already.
+            // Another buyer has ended it already.
             Outcome::Refused(ServiceError::JobState { .. }) | Outcome::Unknown => false,
             Outcome::Refused(error) => {
                 drop(history);
@@ -235,33 +250,5 @@ impl Buyer {
         if is_ended {
             self.world.history().purchases.ended.insert(job.clone());
         }
-    }
-}
-
-fn request(job: &JobId, noise_multiplier: f64) -> pb::CreateJobRequest {
-    let plan = Plan::new(PlanSpec {
-        chacha_rounds: 20,
-        iterations: ROWS,
-        noise_multiplier,
-        clip_norm: 1.0,
-        participation: Participation { min_sep: 2, max_participations: 2 },
-        mechanism: Mechanism::Identity,
-        layout: None,
-        grid: None,
-    })
-    .expect("a valid plan");
-    pb::CreateJobRequest {
-        job: job.to_string(),
-        plan_toml: plan.to_toml_string().expect("a plan has a text"),
-        dimension: DIMENSION,
-        shards: 1,
-        key_commitment: cases::key().commitment().to_vec(),
-        plan_digest: plan.digest().to_vec(),
-        account: Some(pb::BudgetedAccount {
-            data_set: data_set().to_string(),
-            unit: "user".to_owned(),
-            neighbouring: "zero-out".to_owned(),
-            ..pb::BudgetedAccount::default()
-        }),
     }
 }

@@ -19,6 +19,7 @@ mod mishaps;
 mod nemesis;
 mod net;
 mod operator;
+mod pool;
 mod releases;
 mod rewinds;
 mod run;

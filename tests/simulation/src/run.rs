@@ -13,10 +13,12 @@ use ledger::Ledger;
 use rayon::ThreadPool;
 use turmoil::{Builder, Sim};
 
+use crate::buyers::BUYERS;
 use crate::disk::Disk;
 use crate::figures::Tally;
 use crate::history::History;
 use crate::nemesis::Nemesis;
+use crate::pool::Pool;
 use crate::site::Standing;
 use crate::software::{coordinator, worker_process};
 use crate::world::{COPY, ORIGINAL, WORKERS, World, worker};
@@ -155,9 +157,9 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
     for at in 0..2 {
         sim.client(world.cases[at].job.as_str(), trainer::train(world.clone(), at).boxed_local());
     }
-    if let Some(epsilon) = buyers::budget(seed) {
-        for at in 0..buyers::BUYERS {
-            sim.client(format!("buyer-{at}"), buyers::buy(world.clone(), at, epsilon).boxed_local());
+    if let Some(pool) = Pool::of(seed) {
+        for at in 0..BUYERS {
+            sim.client(format!("buyer-{at}"), buyers::buy(world.clone(), at, pool).boxed_local());
         }
     }
     sim.client("rival", adversary::compete(world.clone()).boxed_local());
