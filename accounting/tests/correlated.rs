@@ -6,12 +6,28 @@ use accounting::{Account, Event, Neighbouring, gaussian};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
-use strategy::Strategy;
+use strategy::scaled::Base;
+use strategy::{Blt, ColumnScales, Scaled, Strategy};
 
 const DELTA: f64 = 1e-5;
 
 fn toeplitz(c: &[f64]) -> Strategy {
     Strategy::BandToeplitz { c: c.to_vec(), column_normalised: false }
+}
+
+/// Columns are shorter from round 4 and from round 8 on.
+fn scales() -> ColumnScales {
+    ColumnScales::new(4, vec![1.2, 0.9, 0.5]).unwrap()
+}
+
+fn scaled(c: &[f64], column_normalised: bool) -> Strategy {
+    let base = Base::BandToeplitz { c: c.to_vec(), column_normalised };
+    Strategy::Scaled(Scaled::new(base, scales()).unwrap())
+}
+
+fn scaled_blt() -> Strategy {
+    let blt = Blt::new(vec![0.9, 0.4], vec![0.2, 0.3]).unwrap();
+    Strategy::Scaled(Scaled::new(Base::Blt(blt), scales()).unwrap())
 }
 
 #[test]
@@ -43,7 +59,12 @@ fn independent_noise_costs_what_random_allocation_does() {
 #[test]
 fn samples_of_balls_in_bins_are_never_above_the_bounds() {
     let budget = SampleBudget { samples: 1 << 13, seed: 5 };
-    let strategies = [toeplitz(&[1.0, 0.5, 0.3]), Strategy::BandSqrt { bands: 48 }];
+    let strategies = [
+        toeplitz(&[1.0, 0.5, 0.3]),
+        Strategy::BandSqrt { bands: 48 },
+        scaled(&[1.0, 0.5, 0.3], true),
+        scaled_blt(),
+    ];
     let sigma = 2.5;
     for strategy in &strategies {
         let sampled = BallsInBins::new(strategy, 48, 12).unwrap();
@@ -70,13 +91,19 @@ fn few_bands_leave_a_record_hidden() {
 }
 
 /// δ of both orders at ε, with standard errors, straight from the definition.
-fn simulated(c: &[f64], (batches, epochs): (usize, usize), sigma: f64, epsilon: f64) -> [(f64, f64); 2] {
+fn simulated(
+    strategy: &Strategy,
+    (batches, epochs): (usize, usize),
+    sigma: f64,
+    epsilon: f64,
+) -> [(f64, f64); 2] {
     let n = batches * epochs;
+    let c: Vec<Vec<f64>> = (0..n).map(|t| strategy.c_row(n as u64, t as u64).unwrap()).collect();
     let sets: Vec<Vec<f64>> = (0..batches.pow(epochs as u32))
         .map(|code| {
             let rounds = (0..epochs).map(|e| e * batches + code / batches.pow(e as u32) % batches);
             let mut moved = vec![0.0; n];
-            rounds.for_each(|j| (j..n).zip(c).for_each(|(t, c)| moved[t] += c / sigma));
+            rounds.for_each(|j| (j..n).for_each(|t| moved[t] += c[t][j] / sigma));
             moved
         })
         .collect();
@@ -99,13 +126,15 @@ fn simulated(c: &[f64], (batches, epochs): (usize, usize), sigma: f64, epsilon: 
 fn simulations_of_batches_drawn_anew_are_never_above_the_bounds() {
     let shape = (6, 2);
     let sigma = 2.0;
-    for c in [vec![1.0, 0.6, 0.4, 0.3, 0.2, 0.1], vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.9]] {
-        let found = RandomBatches::random_allocation(&toeplitz(&c), 12, 6).unwrap();
+    let wide = [1.0, 0.6, 0.4, 0.3, 0.2, 0.1];
+    let far = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.9];
+    for strategy in [toeplitz(&wide), toeplitz(&far), scaled(&wide, false), scaled(&wide, true)] {
+        let found = RandomBatches::random_allocation(&strategy, 12, 6).unwrap();
         for epsilon in [0.1, 0.7] {
             let question = Question::AtEpsilon(epsilon);
             let bound = found.conditional(sigma, question).unwrap().value;
             let orders = found.renyi(sigma, question).unwrap().value;
-            for (delta, error) in simulated(&c, shape, sigma, epsilon) {
+            for (delta, error) in simulated(&strategy, shape, sigma, epsilon) {
                 assert!(delta - 5.0 * error <= bound, "{epsilon}: {delta} ± {error} above {bound}");
                 assert!(delta - 5.0 * error <= orders, "{epsilon}: {delta} ± {error} above {orders}");
             }

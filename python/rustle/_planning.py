@@ -120,7 +120,9 @@ def suggest(
     """Every mechanism that could serve, the least error first; arguments as of :func:`plan`.
 
     ``error`` is that of the released sums in units of the clip norm, with real numbers, to which a grid adds what it raises σ
-    by; ``plan`` is the plan to run; ``recommended`` is true for one. Mechanisms that no grid has a place for are left out.
+    by; ``plan`` is the plan to run; ``recommended`` is true for one. ``column_norms`` is ``"by-epoch"`` where the norms of C's
+    columns differ from one epoch to the next, as with several participations and ``objective="rms"`` they do for bands and,
+    with ``float=True``, for BLTs. Mechanisms that no grid has a place for are left out.
     """
     often = _participations(max_participations, epochs)
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)

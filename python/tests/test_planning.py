@@ -35,6 +35,18 @@ def test_the_best_plan_beats_independent_noise():
     assert best.errors()["rms"] < 0.8 * identity.errors()["rms"]
 
 
+def test_columns_with_norms_by_epoch_are_weighed():
+    setting = dict(iterations=128, epsilon=2.0, delta=1e-6, min_sep=16, max_participations=8, dimension=1000)
+    entries = rustle.suggest(float=True, **setting)
+    norms = {(entry["mechanism"], entry["size"], entry["column_norms"]): entry for entry in entries}
+    for mechanism, size in (("band-toeplitz", 16), ("blt", 2)):
+        scaled, equal = (norms[mechanism, size, of] for of in ("by-epoch", "equal"))
+        assert scaled["error"] < 0.99 * equal["error"]
+        assert scaled["plan"].errors()["rms"] * scaled["noise_multiplier"] == pytest.approx(scaled["error"])
+        assert scaled["plan"].privacy(1e-6)["epsilon"] <= 2.0 * (1 + 1e-9)
+    assert all(entry["column_norms"] == "equal" for entry in rustle.suggest(float=True, **setting, objective="last"))
+
+
 def test_a_plan_in_a_file(tmp_path):
     plan = rustle.plan(float=True, **SETTING, parameters=[("w", (3, 4)), ("b", ())], mechanism="band-sqrt", size=3)
     # Into folders that are not there yet.

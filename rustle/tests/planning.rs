@@ -105,6 +105,13 @@ fn suggest_recommends_a_plan_that_runs() {
         assert_eq!(entry["fits"], state <= 1 << 20);
         assert!(entry["rows_per_second"].as_f64().unwrap() > 0.0, "{entry}");
     }
+    let norms = |entry: &serde_json::Value| entry["column_norms"].as_str().unwrap().to_owned();
+    // On a grid BLTs have no scales.
+    let by_epoch = mechanisms.iter().filter(|entry| norms(entry) == "by-epoch");
+    let mut by_epoch: Vec<&str> = by_epoch.map(|entry| entry["mechanism"].as_str().unwrap()).collect();
+    by_epoch.sort_unstable();
+    by_epoch.dedup();
+    assert_eq!(by_epoch, ["band-mf", "band-toeplitz"]);
     let plan = plan::Plan::from_path(folder.path().join("s.toml")).unwrap();
     assert!(4 * plan.state_slots() * 33_334 <= 1 << 20);
     assert!(plan.on_grid().is_some());
@@ -127,6 +134,40 @@ fn suggest_recommends_a_plan_that_runs() {
     );
     let whole = table("--no-rates --all");
     assert!(whole.contains("tree") && whole.contains("ε if broken"), "{whole}");
+}
+
+#[test]
+fn suggest_recommends_scaled_columns_where_they_lose_least() {
+    let folder = tempfile::tempdir().unwrap();
+    // A general band matrix of so many numbers is not searched.
+    let args = "plan suggest --float --iterations 2400 --min-sep 300 --max-participations 8 --dimension 1000 --epsilon 3 \
+                --delta 1e-6 --within 1% --no-rates --out s.toml";
+    let answer = json(args, folder.path());
+    assert_eq!(answer["recommended"], "band-toeplitz 300 scaled");
+    let mechanisms = answer["mechanisms"].as_array().unwrap();
+    assert_eq!((&mechanisms[0]["column_norms"], &mechanisms[0]["size"]), (&"by-epoch".into(), &300.into()));
+    let equal = mechanisms.iter().find(|entry| entry["size"] == 300 && entry["column_norms"] == "equal");
+    let loss = |entry: &serde_json::Value| entry["loss"].as_f64().unwrap();
+    assert!(loss(&mechanisms[0]) < 0.99 * loss(equal.unwrap()));
+    let plan = plan::Plan::from_path(folder.path().join("s.toml")).unwrap();
+    assert!(
+        matches!(plan.mechanism(), plan::Mechanism::Scaled { column_scales, .. } if column_scales.len() == 8)
+    );
+    let found = json("account plan --plan s.toml --delta 1e-6", folder.path())["epsilon"].as_f64().unwrap();
+    assert!(found <= 3.0 * (1.0 + 1e-6) && found > 2.99, "{found}");
+    let table = String::from_utf8(rustle(args, folder.path()).stdout).unwrap();
+    assert!(
+        table.contains("band-toeplitz 300 scaled") && table.lines().all(|line| line.chars().count() <= 80)
+    );
+    for sampling in ["random-allocation", "balls-in-bins"] {
+        for method in ["conditional", "renyi"] {
+            let args = format!(
+                "account matrix --plan s.toml --sampling {sampling} --method {method} --batches-per-epoch 300 --delta 1e-6"
+            );
+            let epsilon = json(&args, folder.path())["epsilon"].as_f64().unwrap();
+            assert!(epsilon > 0.1 && epsilon <= 3.0 * (1.0 + 1e-6), "{sampling} {method}: {epsilon}");
+        }
+    }
 }
 
 #[test]
