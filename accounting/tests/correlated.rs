@@ -17,17 +17,17 @@ fn toeplitz(c: &[f64]) -> Strategy {
 
 /// Columns are shorter from round 4 and from round 8 on.
 fn scales() -> ColumnScales {
-    ColumnScales::new(4, vec![1.2, 0.9, 0.5]).unwrap()
+    ColumnScales::new(4, vec![1.2, 0.9, 0.5]).expect("scales")
 }
 
 fn scaled(c: &[f64], column_normalised: bool) -> Strategy {
     let base = Base::BandToeplitz { c: c.to_vec(), column_normalised };
-    Strategy::Scaled(Scaled::new(base, scales()).unwrap())
+    Strategy::Scaled(Scaled::new(base, scales()).expect("columns"))
 }
 
 fn scaled_blt() -> Strategy {
-    let blt = Blt::new(vec![0.9, 0.4], vec![0.2, 0.3]).unwrap();
-    Strategy::Scaled(Scaled::new(Base::Blt(blt), scales()).unwrap())
+    let blt = Blt::new(vec![0.9, 0.4], vec![0.2, 0.3]).expect("a BLT");
+    Strategy::Scaled(Scaled::new(Base::Blt(blt), scales()).expect("columns"))
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn simulated(
     epsilon: f64,
 ) -> [(f64, f64); 2] {
     let n = batches * epochs;
-    let c: Vec<Vec<f64>> = (0..n).map(|t| strategy.c_row(n as u64, t as u64).unwrap()).collect();
+    let c: Vec<Vec<f64>> = (0..n).map(|t| strategy.c_row(n as u64, t as u64).expect("a row")).collect();
     let sets: Vec<Vec<f64>> = (0..batches.pow(epochs as u32))
         .map(|code| {
             let rounds = (0..epochs).map(|e| e * batches + code / batches.pow(e as u32) % batches);
