@@ -30,7 +30,7 @@ class OwnSteps:
             holder.__dict__.pop(name, None)
 
     def check(self) -> None:
-        """Refuses an optimizer that was put in the place of the one that `fit` began with."""
+        """Refuses another optimizer than the model had when `fit` began."""
         if self._model.optimizer is not self._optimizer:
             text = (
                 f"the model has another optimizer, {self._model.optimizer.name!r}, than when fit began; allowed: one for the whole "

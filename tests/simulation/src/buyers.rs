@@ -19,7 +19,7 @@ use crate::world::World;
 
 pub const BUYERS: usize = 3;
 const CALL_TIMEOUT: Duration = Duration::from_secs(4);
-/// Attempts of one request, after which a buyer gives up: it wants other jobs too.
+/// Attempts of one request, after which a buyer turns to its next job.
 const ATTEMPTS: u32 = 40;
 
 pub async fn buy(world: Arc<World>, at: usize, pool: Pool) -> turmoil::Result {
