@@ -9,7 +9,7 @@ use std::{
 
 use client::{Client, Connections};
 use node::{
-    auth::Role,
+    auth::{Bearer, Role},
     net::dial::DialOptions,
     tls::{Credentials, TlsFiles},
 };
@@ -21,6 +21,8 @@ use tests::{
     certificates::{Leaf, OPERATOR},
     job, plans, raw_tls, start_with,
 };
+
+use crate::tokens::TokenCluster;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DIMENSION: u64 = 5_000;
@@ -117,4 +119,23 @@ fn nothing_but_tls_1_3_is_accepted() {
     let dialing = cluster.cluster.dialing(&Role::Operator).unwrap();
     let error = Client::with_connections(&plain, Connections::dialing(dialing)).unwrap_err();
     assert!(error.to_string().contains("https://"), "{error}");
+}
+
+/// What docs/security.md advises for a caller that should have the rights of its token alone.
+#[test]
+fn beside_a_scrapers_certificate_a_token_has_its_own_rights() {
+    let tokens = TokenCluster::start(|options| options.tls = true);
+    let cluster = &tokens.cluster;
+    let list = |token: Option<&str>| {
+        let bearer = token.map(|token| Bearer::from_file(tokens.file(token)).unwrap());
+        let dialing = cluster.cluster.dialing(&Role::Scraper).unwrap();
+        let _inside = cluster.runtime.enter();
+        let connections = Connections::dialing(DialOptions { bearer, ..dialing });
+        let client = Client::with_connections(&cluster.cluster.url(), connections).unwrap();
+        cluster.runtime.block_on(client.jobs().list()).map(|jobs| jobs.len())
+    };
+    assert_eq!(list(None), Err(ServiceError::PermissionDenied), "the certificate's role reads no job");
+    assert_eq!(list(Some("auditor")), Ok(0), "the token's does");
+    assert_eq!(list(Some("ann-approves")), Err(ServiceError::PermissionDenied), "an approver reads no job");
+    assert_eq!(list(Some("brief")), Err(ServiceError::Unauthenticated), "no certificate makes up for a bad token");
 }
