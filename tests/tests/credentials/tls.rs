@@ -137,5 +137,9 @@ fn beside_a_scrapers_certificate_a_token_has_its_own_rights() {
     assert_eq!(list(None), Err(ServiceError::PermissionDenied), "the certificate's role reads no job");
     assert_eq!(list(Some("auditor")), Ok(0), "the token's does");
     assert_eq!(list(Some("ann-approves")), Err(ServiceError::PermissionDenied), "an approver reads no job");
-    assert_eq!(list(Some("brief")), Err(ServiceError::Unauthenticated), "no certificate makes up for a bad token");
+    assert_eq!(
+        list(Some("brief")),
+        Err(ServiceError::Unauthenticated),
+        "no certificate makes up for a bad token"
+    );
 }
