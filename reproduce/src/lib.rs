@@ -5,7 +5,8 @@
 //!
 //! * `item`, `page`, `work`: what an item is, the page it becomes, and what items share while they are made.
 //! * `curves`, `sweep`, `panel`: lines over one axis; losses over rules of participation; ρ in production.
-//! * `blt`, `banded`, `near_exact`, `user_level`, `costs`, `tree_costs`, `timing`: the items, by paper and by what they show.
+//! * `blt`, `banded`, `near_exact`, `user_level`, `costs`, `tree_costs`, `timing`, `norms_by_epoch`: the items, by paper and by
+//!   what they show.
 //! * [`measure`]: the machine and the spread of timings, which `bench` records too.
 #![deny(missing_docs)]
 
@@ -20,6 +21,7 @@ mod curves;
 mod item;
 pub mod measure;
 mod near_exact;
+mod norms_by_epoch;
 mod page;
 mod panel;
 mod production;
@@ -44,7 +46,7 @@ use measure::{Format, Machine, cores};
 use page::Page;
 use work::Work;
 
-const ITEMS: [Item; 27] = [
+const ITEMS: [Item; 28] = [
     Item { name: "blt-table-2", make: timing::coefficients },
     Item { name: "blt-table-3", make: blt_stack_overflow::stack_overflow },
     Item { name: "blt-figure-1", make: timing::optimisers },
@@ -56,6 +58,7 @@ const ITEMS: [Item; 27] = [
     Item { name: "blt-table-4", make: costs::in_production },
     Item { name: "blt-figure-8", make: rho::three_mechanisms },
     Item { name: "blt-figure-9", make: rho::over_rounds },
+    Item { name: "blt-norms-by-epoch", make: norms_by_epoch::norms_by_epoch },
     Item { name: "banded-figure-1", make: banded::bands_and_budgets },
     Item { name: "banded-figure-2", make: bands_and_epochs::best_bands },
     Item { name: "banded-figure-4", make: timing::losses },

@@ -20,6 +20,7 @@ use crate::item::{Findings, Item, Words};
 pub enum Loss {
     Rms,
     Max,
+    Last,
 }
 
 impl Loss {
@@ -27,6 +28,7 @@ impl Loss {
         match self {
             Self::Rms => Objective::Rms,
             Self::Max => Objective::Max,
+            Self::Last => Objective::Last,
         }
     }
 }
