@@ -6,6 +6,7 @@ before the fork; what is killed is the whole process that trains. Reads a reques
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,10 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import kill_federated
 import kill_jobs
+import kill_ranks
+import kill_trainers
 import rustle
 
-WATCHED = (os.path.dirname(rustle.__file__), os.path.abspath(kill_jobs.__file__))
+MODULES = (kill_jobs, kill_trainers, kill_federated, kill_ranks)
+WATCHED = (os.path.dirname(rustle.__file__), *(os.path.abspath(module.__file__) for module in MODULES))
 
 
 class Lines:
@@ -55,6 +60,10 @@ def run(job: Any, request: dict[str, Any]) -> dict[str, Any]:
     folder, started = Path(request["folder"]), time.monotonic()
     child = os.fork()
     if child == 0:
+        # What it starts ends with it: other ranks, and what loads data.
+        os.setpgid(0, 0)
+        # What frameworks print is no answer.
+        os.dup2(2, 1)
         try:
             train(job, folder, request["commitment"], request.get("line"))
             os._exit(0)
@@ -67,6 +76,8 @@ def run(job: Any, request: dict[str, Any]) -> dict[str, Any]:
         time.sleep(request["after"])
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     if not killed and status != 0:
         return {"error": f"status {status}"}
@@ -74,7 +85,7 @@ def run(job: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    job = kill_jobs.JOBS[sys.argv[1]]()
+    job = next(module.JOBS[sys.argv[1]] for module in MODULES if sys.argv[1] in module.JOBS)()
     for request in sys.stdin:
         print(json.dumps(run(job, json.loads(request))), flush=True)
 

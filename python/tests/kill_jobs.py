@@ -48,6 +48,15 @@ class Checkpoint:
         save(f"{self.path}.new")
         os.replace(f"{self.path}.new", self.path)
 
+    def write_folder(self, save: Callable[[Path], Any]) -> None:
+        """For frameworks that write several files: a folder of their own, which the one file names once it is whole."""
+        made = Path(tempfile.mkdtemp(dir=self.path.parent, prefix="saved-"))
+        save(made)
+        self.write(lambda path: Path(path).write_text(str(made)))
+
+    def folder(self) -> Path:
+        return Path(self.path.read_text())
+
     def pickle(self, state: Any) -> None:
         self.write(lambda path: Path(path).write_bytes(pickle.dumps(state)))
 
@@ -55,9 +64,13 @@ class Checkpoint:
         return pickle.loads(self.path.read_bytes())
 
 
-def of_session() -> Train:
+def in_process(folder: Path) -> str:
+    return f"inproc://{folder}?threads=1"
+
+
+def of_session(url: Callable[[Path], str] = in_process) -> Train:
     def train(folder: Path, commitment: str) -> Iterable[np.ndarray]:
-        session = rustle.connect(f"inproc://{folder}?threads=1")
+        session = rustle.connect(url(folder))
         checkpoint = Checkpoint(folder, session)
         model = np.zeros(session.dimension, np.float32)
         if checkpoint.goes_on():
@@ -151,13 +164,17 @@ def of_opacus() -> Train:
     return train
 
 
-def of_jax() -> Train:
-    # Compiled once for all that are forked. The folder goes with the process that forks.
+def compiled_once() -> None:
+    """Has jax compile once for all that are forked. The folder goes with the process that forks."""
     global compiled
     compiled = tempfile.TemporaryDirectory(prefix="jax-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
+def of_jax() -> Train:
+    compiled_once()
     import jax
     import jax.numpy as jnp
     import optax

@@ -1,4 +1,4 @@
-"""The programs of docs/howto run as they stand there, and the notebooks of the examples from top to bottom."""
+"""The programs of docs/howto run as they stand there, and the notebooks of the examples; docs/python.md has every error."""
 
 import re
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from rustle import errors
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,3 +35,11 @@ def test_notebook(tmp_path, name, needs):
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     found, report = [output["data"] for output in outputs if "data" in output]
     assert "'gain': 0." in found["text/plain"] and "ε" in report["text/markdown"]
+
+
+def test_the_guide_says_what_to_do_about_every_error():
+    text = (ROOT / "docs/python.md").read_text()
+    section = text.partition("\n## Errors\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", section)) | {"RustleError"}
+    kinds = {kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert not kinds - named, kinds - named
