@@ -164,7 +164,7 @@ pub enum ServiceError {
     Draining,
     /// This coordinator does not lead, and nothing was done. `leader` is the leader's URL; empty where none is known.
     #[error("this coordinator stands by; {}", match leader.as_str() {
-        "" => "no leader is known yet, ask again".to_owned(),
+        "" => "no leader is known: try again; its /status says why, where that lasts".to_owned(),
         leader => format!("ask the leader, {leader}"),
     })]
     NotLeader { leader: String },

@@ -207,11 +207,3 @@ fn disk(space: DiskSpace) -> Option<Problem> {
     let next_step = "make room, or move checkpoints elsewhere: --checkpoint-url, --keep-checkpoints";
     Some(Problem::new(severity, "disk_fills", what, next_step))
 }
-
-/// Returns the problem of coordinators without a leader.
-#[cfg(any(feature = "etcd", test))]
-pub fn no_leader() -> Problem {
-    let what = "no coordinator leads: nothing is bound, and no worker gets a lease".to_owned();
-    let next_step = "see that etcd is reached and that a coordinator runs; an election takes seconds";
-    Problem::new(Severity::Critical, "no_leader", what, next_step)
-}
