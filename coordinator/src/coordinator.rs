@@ -225,6 +225,11 @@ impl Coordinator {
         self.state.ledger.awaits_lease()
     }
 
+    /// Returns whether this coordinator has no lease of an anchor that it needs: a copy of the ledger may be in use meanwhile.
+    pub fn is_fenced(&self) -> bool {
+        self.state.ledger.is_fenced()
+    }
+
     /// Returns the checkpoint store's URL; empty if checkpoints are turned off.
     pub fn store_url(&self) -> &str {
         self.settings.checkpoint_url.as_deref().unwrap_or_default()

@@ -14,6 +14,8 @@ use crate::health::{
     Conditions, Problem, Severity, not_renewed, problem_of_audit_log, problems_of_cluster,
     problems_of_machine,
 };
+#[cfg(feature = "etcd")]
+use crate::known_leader::LeaderView;
 use crate::metric_definitions::PROBLEMS;
 #[cfg(feature = "etcd")]
 use crate::metric_definitions::{SHARDS, SHARDS_UNREADY, WORKERS_ALIVE};
@@ -78,11 +80,10 @@ fn record_problems(problems: &[Problem]) {
     }
 }
 
-/// Sets the gauges of a coordinator that stands by behind `leader`, empty where none leads: what it counted while it led is
-/// another one's now.
+/// Sets the gauges of a coordinator that stands by: what it counted while it led is another one's now.
 #[cfg(feature = "etcd")]
-pub fn record_standing_by(leader: &str) {
-    record_problems(&crate::health::problems_standing_by(leader));
+pub fn record_standing_by(view: &LeaderView) {
+    record_problems(&crate::health::problems_standing_by(view));
     for name in [SHARDS, SHARDS_UNREADY, WORKERS_ALIVE] {
         gauge!(name).set(0.0);
     }

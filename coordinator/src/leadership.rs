@@ -28,8 +28,10 @@ use crate::blocking::FatalStop;
 use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
 use crate::data_dir::{check_data_dir, open_seen};
-use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
+use crate::grpc::{ListenerHandoff, serve_over, serve_standby};
+use crate::health;
 use crate::health_watch::record_standing_by;
+use crate::known_leader::{KnownLeader, LeaderView};
 use crate::metric_definitions::{EPOCH, describe_metrics};
 use crate::status_page;
 
@@ -45,7 +47,7 @@ struct LeaderLoop {
     election: Arc<Election>,
     /// The URL at which others reach this coordinator.
     address: String,
-    leader: Leader,
+    leader: KnownLeader,
     readiness: Readiness,
     current: Current,
     shutdown: CancellationToken,
@@ -106,6 +108,7 @@ pub async fn run(
     if let Some(path) = &ready_file {
         ReadyFile::clear(path)?;
     }
+    let lease = etcd.lease;
     let election = Arc::new(node::process::blocking::run(move || Election::connect(&etcd)).await??);
     check_data_dir(&settings.data_dir, election.ledger())?;
     let own = listener.endpoint(security.credentials.is_some())?;
@@ -117,7 +120,7 @@ pub async fn run(
         security,
         election,
         address: advertise.unwrap_or_else(|| own.clone()),
-        leader: Leader::default(),
+        leader: KnownLeader::new(lease),
         readiness: Readiness::not_ready("starting"),
         current: Current::default(),
         shutdown: shutdown.child_token(),
@@ -147,7 +150,7 @@ impl LeaderLoop {
         let leader = self.leader.clone();
         let status = move || match current.get() {
             Some(coordinator) => coordinator.status(),
-            None => crate::health::standing_by(&leader.get()),
+            None => health::status_standing_by(&leader.view()),
         };
         let extras = Extras {
             page: Some(status_page::live(self.current.text(STANDING_BY, Coordinator::page))),
@@ -185,26 +188,21 @@ impl LeaderLoop {
 
     /// Stands by until this coordinator is elected. Returns `None` at shutdown.
     async fn run_as_standby(&self) -> anyhow::Result<Option<Term>> {
-        let mut logged = String::new();
+        let mut logged = None;
         loop {
-            let election = self.election.clone();
-            let address = self.address.clone();
-            let state = match node::process::blocking::run(move || election.campaign(&address)).await? {
-                Ok(Candidacy::Elected(term)) => return Ok(Some(term)),
-                // This process's own earlier lease, under which it no longer leads.
-                Ok(Candidacy::LedBy(leader)) if leader == self.address => self.behind(""),
-                Ok(Candidacy::LedBy(leader)) => self.behind(&leader),
-                Err(LedgerError::Unreachable { path, reason }) => {
-                    format!("{} can't be reached: {reason}", path.display())
+            match self.campaign(&mut logged).await? {
+                Ok(Candidacy::Elected(term)) => {
+                    self.leader.elected();
+                    self.readiness.set_not_ready("elected; reading the ledger");
+                    return Ok(Some(term));
                 }
+                // This process's own earlier lease, under which it no longer leads.
+                Ok(Candidacy::LedBy(leader)) if leader == self.address => self.leader.set(""),
+                Ok(Candidacy::LedBy(leader)) => self.leader.set(&leader),
+                Err(error @ LedgerError::Unreachable { .. }) => self.leader.unanswered(error.to_string()),
                 Err(error) => return Err(error.into()),
-            };
-            self.readiness.set_not_ready(state.clone());
-            record_standing_by(&self.leader.get());
-            if state != logged {
-                info!(state, "standing by");
-                logged = state;
             }
+            self.report(&mut logged);
             tokio::select! {
                 () = self.shutdown.cancelled() => return Ok(None),
                 () = tokio::time::sleep(self.election.pause()) => {}
@@ -212,13 +210,36 @@ impl LeaderLoop {
         }
     }
 
-    /// Notes the leader, and returns the state to report.
-    fn behind(&self, leader: &str) -> String {
-        self.leader.set(leader);
-        match leader {
-            "" => "standing by; there is no leader".to_owned(),
-            leader => format!("standing by; {leader} leads"),
+    /// Campaigns once. A store that is silent takes up to seconds for each member: what is known gets older meanwhile, and is
+    /// reported as that.
+    async fn campaign(
+        &self,
+        logged: &mut Option<LeaderView>,
+    ) -> anyhow::Result<Result<Candidacy, LedgerError>> {
+        let election = self.election.clone();
+        let address = self.address.clone();
+        let mut campaign = node::process::blocking::run(move || election.campaign(&address));
+        loop {
+            match tokio::time::timeout(self.election.pause(), &mut campaign).await {
+                Ok(outcome) => return Ok(outcome?),
+                Err(_) => self.report(logged),
+            }
         }
+    }
+
+    /// Reports what is known of the leader, in `/readyz` and in metrics, and in the log where it differs from what is there.
+    fn report(&self, logged: &mut Option<LeaderView>) {
+        let view = self.leader.view();
+        let state = health::obstacle(&view);
+        record_standing_by(&view);
+        if logged.as_ref() != Some(&view) {
+            match view {
+                LeaderView::Known { .. } => info!(state, "standing by"),
+                LeaderView::Unknown { .. } => warn!(state, "standing by, and can't take over"),
+            }
+            *logged = Some(view);
+        }
+        self.readiness.set_not_ready(state);
     }
 
     /// Reads the ledger. Returns `None` if the lease was lost meanwhile.

@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //!
-//! * `run`, `background`, `leadership`: start and end of the process, its tasks, and election among several
+//! * `run`, `background`, `leadership`, `known_leader`: start and end of the process, its tasks, and election among several
 //!   coordinators.
 //! * `config`, `defaults`, `renamed_settings`, `ledger_store`, `data_dir`: settings, and where the ledger is.
 //! * `anchor_keeper`, `anchor_place`: the ledger's anchor in the checkpoint store, which copies of the ledger are found by.
@@ -41,6 +41,8 @@ mod grpc;
 mod health;
 mod health_watch;
 mod job_metrics;
+#[cfg(any(feature = "etcd", test))]
+mod known_leader;
 #[cfg(feature = "etcd")]
 mod leadership;
 mod ledger_store;

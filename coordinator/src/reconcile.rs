@@ -57,7 +57,8 @@ impl Coordinator {
         }
     }
 
-    /// Makes one pass. Returns the number of shards that changed hands: none on a copy of a ledger, which stays as it is.
+    /// Makes one pass. Returns the number of shards that changed hands: none on a copy of a ledger, which stays as it is, and none
+    /// while this coordinator is fenced.
     pub async fn reconcile(&self) -> Result<usize> {
         if self.cluster().copied.is_some() {
             return Ok(0);
@@ -79,11 +80,15 @@ impl Coordinator {
             (desired, cluster.ready_layouts(now))
         };
         let mut changed = 0;
-        for change in desired.changes.into_iter().filter(|it| layouts.iter().all(|to| to.job != it.job)) {
+        // A copy that is in use meanwhile would give the same epochs, to other workers. Successors are prepared all the same, and
+        // whatever is served stays served.
+        let may_change = || !self.is_fenced();
+        let owners = desired.changes.into_iter().filter(|it| layouts.iter().all(|to| to.job != it.job));
+        for change in owners.take_while(|_| may_change()) {
             self.change_owners(&change).await?;
             changed += change.owners.len();
         }
-        for change in layouts {
+        for change in layouts.into_iter().take_while(|_| may_change()) {
             self.change_layout(&change).await?;
             changed += change.owners.len();
         }

@@ -118,7 +118,10 @@ impl NoApproval {
         };
         let remedy = match self {
             Self::UnknownPerson => {
-                format!("call with a token that names a person (rustle token new --person), once {approve}")
+                format!(
+                    "call with a token that names a person (rustle token new --role ROLE --person NAME --out FILE \
+                     --tokens-file FILE), once {approve}"
+                )
             }
             _ => approve,
         };

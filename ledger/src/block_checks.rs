@@ -54,7 +54,10 @@ impl DataSetRecord {
         }
         if named.is_empty() && (*per_block || !blocks.is_empty()) {
             let allowed = match blocks.len() {
-                0 => format!("a block of data set {data_set}, which has none yet: rustle budget block add"),
+                0 => format!(
+                    "a block of data set {data_set}, which has none yet: \
+                     rustle budget block add {data_set} BLOCK --from DAY --until DAY"
+                ),
                 _ => format!(
                     "the blocks of data set {data_set} that the job reads, of {}",
                     listed(blocks.keys())

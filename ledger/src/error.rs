@@ -1,8 +1,8 @@
 //! The errors of the ledger. They never hold noise, state or keys.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use proto::{BudgetShortfall, InvalidValue, Lineage, ServiceError};
+use proto::{BudgetShortfall, InvalidValue, Lineage, ServiceError, shell_word};
 
 /// Everything that the ledger refuses or fails with.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -62,9 +62,10 @@ pub enum LedgerError {
 
     /// There is no file. Nothing was begun: an empty ledger would know nothing of what an earlier one released.
     #[error(
-        "there is no ledger at {}. Begin a new one with `rustle ledger init`; or, if there was one, restore it from a copy \
+        "there is no ledger at {}. Begin a new one with `{}`; or, if there was one, restore it from a copy \
          that is not older than the last released row",
-        path.display()
+        path.display(),
+        init_command(path)
     )]
     Missing { path: PathBuf },
     /// A new ledger was to be begun where one exists.
@@ -74,20 +75,15 @@ pub enum LedgerError {
     #[error(
         "{} is missing, and {} is of an earlier ledger, which knew what was released: restore the ledger from a copy that is not \
          older than the last released row, or take an empty folder. Only where no row of that ledger was ever used, move {} \
-         away, and begin a new one with `rustle ledger init`",
+         away, and begin a new one with `{}`",
         path.display(),
         trace.display(),
-        trace.display()
+        trace.display(),
+        init_command(path)
     )]
     Lost { path: PathBuf, trace: PathBuf },
     /// The file is a copy, or an older copy was put in its place. Nothing was changed.
-    #[error(
-        "ledger {} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds nothing. \
-         Go on with the original where there is one. Where this one is to go on and is a file, adopt it: \
-         `rustle ledger adopt`, or connect(…, adopt=True), opens a branch with fresh noise in every running job. One in etcd \
-         can't be adopted. What the other one released since is in no account of this one",
-        path.display()
-    )]
+    #[error("{}", copied(path, found, witness))]
     Copied { path: PathBuf, found: String, witness: String },
     /// The ledger's anchor in the checkpoint store was not renewed in time: another process may have taken a copy up. Nothing
     /// was done; the same call succeeds once the store answers.
@@ -109,7 +105,7 @@ pub enum LedgerError {
     /// The file has a format that this build can't read.
     #[error(
         "ledger {} has format {found}; this build reads format {supported}: it is of an older or a newer build, or none. Finish \
-         its jobs with the build that wrote it, or begin a new ledger elsewhere with `rustle ledger init`",
+         its jobs with the build that wrote it, or begin a new ledger elsewhere with `rustle ledger init --data-dir NEW_FOLDER`",
         path.display()
     )]
     Format { path: PathBuf, found: u64, supported: u64 },
@@ -119,8 +115,9 @@ pub enum LedgerError {
     /// Jobs were archived, for good, and what was to follow failed.
     #[error(
         "of ledger {} these jobs are archived, and their entries and bindings are gone for good: {jobs}. What was to follow \
-         failed: {error}. `rustle ledger compact` continues from there",
-        path.display()
+         failed: {error}. `{}` continues from there",
+        path.display(),
+        compact_command(path)
     )]
     ArchivedInPart { path: PathBuf, jobs: String, error: Box<LedgerError> },
     /// The store failed, and it is not known whether the last change is on disk.
@@ -147,6 +144,33 @@ impl LedgerError {
     }
 }
 
+/// Returns the place of a ledger as a command finds it from any folder; of one in etcd the URL.
+fn place(path: &Path) -> String {
+    let is_url = path.to_string_lossy().starts_with("etcd://");
+    let absolute = if is_url { None } else { std::path::absolute(path).ok() };
+    absolute.as_deref().unwrap_or(path).display().to_string()
+}
+
+/// Returns the command that begins a ledger at this path. In a coordinator's data folder it looks for earlier checkpoints too.
+fn init_command(path: &Path) -> String {
+    let path = PathBuf::from(place(path));
+    match path.parent().filter(|_| path.ends_with("ledger.redb")) {
+        Some(folder) => format!("rustle ledger init --data-dir {}", shell_word(&folder.display().to_string())),
+        None => format!("rustle ledger init --file {}", shell_word(&path.display().to_string())),
+    }
+}
+
+fn compact_command(path: &Path) -> String {
+    let place = place(path);
+    let flag = if place.starts_with("etcd://") { "--store" } else { "--file" };
+    format!("rustle ledger compact {flag} {}", shell_word(&place))
+}
+
+fn copied(path: &Path, found: &str, witness: &str) -> String {
+    let [found, witness] = [found, witness].map(str::to_owned);
+    ServiceError::LedgerCopied { ledger: place(path), found, witness }.to_string()
+}
+
 impl From<InvalidValue> for LedgerError {
     fn from(error: InvalidValue) -> Self {
         let InvalidValue { field, value, allowed } = error;
@@ -169,7 +193,7 @@ impl From<LedgerError> for ServiceError {
                 Self::LedgerBehind { job, known, witness, seen }
             }
             LedgerError::Copied { path, found, witness } => {
-                Self::LedgerCopied { ledger: path.display().to_string(), found, witness }
+                Self::LedgerCopied { ledger: place(&path), found, witness }
             }
             LedgerError::CursorMismatch { what, expected, actual } => {
                 Self::CursorMismatch { what: what.into(), expected, actual }

@@ -143,6 +143,8 @@ fn an_archiving_that_fails_half_way_names_the_jobs_that_are_archived() {
     let error = Ledger::compact(&path).unwrap_err();
     fail::remove("ledger::archive::before_commit");
     assert!(matches!(&error, LedgerError::ArchivedInPart { jobs, .. } if jobs == "a"), "{error}");
+    let command = format!("`rustle ledger compact --file {}`", path.display());
+    assert!(error.to_string().contains(&command), "{error}");
     // The folder is synced when the file is opened: the second time, to give room back.
     fail::cfg("folder::sync", "1*off->return").unwrap();
     let error = Ledger::compact(&path).unwrap_err();

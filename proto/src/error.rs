@@ -1,6 +1,7 @@
 //! Errors that stay typed across gRPC, and say whether the same request may be sent again.
 
 mod classes;
+mod shell;
 mod shortfall;
 mod wire;
 
@@ -94,9 +95,8 @@ pub enum ServiceError {
     /// The ledger's file is a copy, or an older copy was put in its place: nothing is bound until it is adopted.
     #[error(
         "ledger {ledger} may be a copy, or an older copy in its place: {found} (says {witness}). It can be read, and binds \
-         nothing. Go on with the original where there is one. Where this one is to go on and is a file, adopt it: \
-         `rustle ledger adopt`, or connect(…, adopt=True), opens a branch with fresh noise in every running job. One in etcd \
-         can't be adopted. What the other one released since is in no account of this one"
+         nothing. Continue with the original where there is one. {}. What the other one released since is in no account of this one",
+        shell::instead_of_original(ledger)
     )]
     LedgerCopied { ledger: String, found: String, witness: String },
     /// The cursor belongs to another job, plan or layout.
@@ -164,7 +164,7 @@ pub enum ServiceError {
     Draining,
     /// This coordinator does not lead, and nothing was done. `leader` is the leader's URL; empty where none is known.
     #[error("this coordinator stands by; {}", match leader.as_str() {
-        "" => "no leader is known yet, ask again".to_owned(),
+        "" => "no leader is known: try again; its /status says why, where that lasts".to_owned(),
         leader => format!("ask the leader, {leader}"),
     })]
     NotLeader { leader: String },

@@ -15,6 +15,7 @@
 //! * `chunk`, `frame`: values on the wire, without copies.
 //! * `checkpoint`, `checkpoint_names`, `checkpoint_json`, [`hex_digest`]: records of checkpoints and names of objects.
 //! * [`model`]: requests and grants, checked.
+//! * `shell_word`: words of commands that messages name.
 //! * `version`: the version of the protocol.
 //!
 //! # Example
@@ -53,6 +54,7 @@ mod possession;
 mod range;
 mod row_tree;
 pub mod rpc;
+mod shell_word;
 pub mod tiling;
 mod token;
 mod version;
@@ -75,6 +77,7 @@ pub use order::{SignedSnapshot, SnapshotOrder};
 pub use possession::{KeyProof, PossessionChallenge};
 pub use range::{CoordinateRange, RowRange};
 pub use row_tree::{RowHash, RowTree};
+pub use shell_word::shell_word;
 pub use token::{GrantedBranch, MAX_ROWS, ReleaseGrant, ReleaseToken, ReleasedRows, Validity};
 pub use version::{PROTOCOL_HEADER, PROTOCOL_VERSION, check_protocol};
 

@@ -32,7 +32,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 pub use grid_rows::{answer_of, integers, made_by_noise};
-pub use http::get;
+pub use http::{get, get_any};
 pub use oracle::{KEY, expected_in, expected_of, expected_of_job, ledger_id, record_in};
 pub use plans::{on_grid, plans, small_plan};
 

@@ -23,7 +23,7 @@ use crate::metric_definitions::ERRORS;
 
 pub use server::{serve, serve_over};
 #[cfg(feature = "etcd")]
-pub use standby::{Leader, ListenerHandoff, serve_standby};
+pub use standby::{ListenerHandoff, serve_standby};
 #[cfg(test)]
 pub use {jobs::JobsService, noise::NoiseService};
 

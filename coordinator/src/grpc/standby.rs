@@ -22,28 +22,13 @@ use tower::{Layer, Service};
 
 use super::server::methods;
 use super::{Errors, error_to_status};
+use crate::known_leader::KnownLeader;
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// The URL of the leading coordinator; empty while none is known.
-#[derive(Clone, Debug, Default)]
-pub struct Leader(Arc<Mutex<String>>);
-
-impl Leader {
-    /// Sets the URL.
-    pub fn set(&self, url: &str) {
-        url.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// Returns the URL.
-    pub fn get(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 /// Serves until shutdown. Callers are authenticated as they are by a leader.
 pub async fn serve_standby<C>(
-    leader: Leader,
+    leader: KnownLeader,
     connections: impl Stream<Item = std::io::Result<C>>,
     security: &ServerSecurity,
     shutdown: CancellationToken,
@@ -65,7 +50,7 @@ where
 }
 
 #[derive(Clone)]
-struct StandbyLayer(Leader);
+struct StandbyLayer(KnownLeader);
 
 impl<S> Layer<S> for StandbyLayer {
     type Service = Standby<S>;
@@ -78,7 +63,7 @@ impl<S> Layer<S> for StandbyLayer {
 #[derive(Clone)]
 struct Standby<S> {
     inner: S,
-    leader: Leader,
+    leader: KnownLeader,
 }
 
 type ReadyAnswer<S> = Ready<Result<Response<Body>, <S as Service<Request<Body>>>::Error>>;
@@ -100,7 +85,7 @@ where
         if request.uri().path().starts_with(HEALTH) {
             return Either::Right(self.inner.call(request));
         }
-        let status = error_to_status(ServiceError::NotLeader { leader: self.leader.get() });
+        let status = error_to_status(ServiceError::NotLeader { leader: self.leader.view().leader().to_owned() });
         Either::Left(ready(Ok(status.into_http())))
     }
 }

@@ -5,6 +5,8 @@ mod audit;
 mod monitor;
 mod problem;
 mod problems;
+#[cfg(any(feature = "etcd", test))]
+mod standing_by;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -13,6 +15,8 @@ pub use audit::problem_of_audit_log;
 pub use monitor::{Conditions, HealthMonitor};
 pub use problem::{Problem, Severity, wall_time};
 pub use problems::{not_renewed, problems_of_cluster, problems_of_machine};
+#[cfg(any(feature = "etcd", test))]
+pub use standing_by::{obstacle, problems_standing_by, status_standing_by};
 
 /// Returns whether no problem is critical.
 pub fn is_healthy(problems: &[Problem]) -> bool {
@@ -26,24 +30,4 @@ pub fn fields(problems: &[Problem]) -> Value {
         "healthy": is_healthy(problems),
         "problems": problems.iter().map(|problem| problem.to_json(now)).collect::<Vec<_>>(),
     })
-}
-
-/// Returns the problems of a coordinator that does not lead: none while another one does.
-#[cfg(any(feature = "etcd", test))]
-pub fn problems_standing_by(leader: &str) -> Vec<Problem> {
-    match leader {
-        "" => vec![problems::no_leader()],
-        _ => Vec::new(),
-    }
-}
-
-/// Returns the status of a coordinator that does not lead: healthy only while another one does.
-#[cfg(any(feature = "etcd", test))]
-pub fn standing_by(leader: &str) -> Value {
-    let mut status = fields(&problems_standing_by(leader));
-    status["standing_by"] = json!(true);
-    status["leader"] = json!(leader);
-    status["jobs"] = json!([]);
-    status["workers"] = json!([]);
-    status
 }

@@ -159,7 +159,11 @@ fn absent(now: Instant, worker: &WorkerId, absence: &Absence) -> Option<Problem>
 pub fn not_renewed(trouble: &AnchorTrouble) -> Problem {
     let AnchorTrouble { store, reason, is_leased } = trouble;
     let severity = if *is_leased { Severity::Warning } else { Severity::Critical };
-    let effect = if *is_leased { "soon nothing is bound" } else { "nothing is bound" };
+    let effect = if *is_leased {
+        "soon nothing is bound and no shard goes to another worker"
+    } else {
+        "nothing is bound and no shard goes to another worker"
+    };
     let what = format!("the ledger's anchor in {store} is not renewed, and {effect}: {reason}");
     let next_step = "make the checkpoint store reachable and writable for the coordinator; or restart it with another \
                      --checkpoint-url, or none, once you know that no copy of this ledger runs";
@@ -206,12 +210,4 @@ fn disk(space: DiskSpace) -> Option<Problem> {
     );
     let next_step = "make room, or move checkpoints elsewhere: --checkpoint-url, --keep-checkpoints";
     Some(Problem::new(severity, "disk_fills", what, next_step))
-}
-
-/// Returns the problem of coordinators without a leader.
-#[cfg(any(feature = "etcd", test))]
-pub fn no_leader() -> Problem {
-    let what = "no coordinator leads: nothing is bound, and no worker gets a lease".to_owned();
-    let next_step = "see that etcd is reached and that a coordinator runs; an election takes seconds";
-    Problem::new(Severity::Critical, "no_leader", what, next_step)
 }

@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::health::{
-    Conditions, HealthMonitor, Problem, Severity, is_healthy, problems_of_machine, standing_by,
+    Conditions, HealthMonitor, Problem, Severity, is_healthy, obstacle, problems_of_machine, status_standing_by,
 };
+use crate::known_leader::LeaderView;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -241,7 +242,24 @@ async fn a_problem_keeps_its_date_while_it_lasts() {
 
 #[test]
 fn a_coordinator_that_stands_by_is_healthy_while_another_leads() {
-    assert_eq!(standing_by("http://a:7300")["healthy"], true);
-    let status = standing_by("");
+    let known = |leader: &str| LeaderView::Known { leader: leader.to_owned(), trouble: None };
+    assert_eq!(status_standing_by(&known("http://a:7300"))["healthy"], true);
+    let status = status_standing_by(&known(""));
     assert_eq!((&status["healthy"], &status["problems"][0]["kind"]), (&json!(false), &json!("no_leader")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_that_does_not_know_who_leads_names_none_and_says_since_when() {
+    let since = Instant::now();
+    let last = "http://a:7300".to_owned();
+    let view = LeaderView::Unknown { last, since, reason: "etcd://e:1/x can't be reached".to_owned() };
+    let status = status_standing_by(&view);
+    assert_eq!((&status["healthy"], &status["leader"]), (&json!(false), &json!("")));
+    let problem = &status["problems"][0];
+    assert_eq!((&problem["kind"], &problem["severity"]), (&json!("leader_unknown"), &json!("critical")));
+    assert!(problem["since"].is_string() && problem["since"] == status["leader_unknown_since"], "{status}");
+    let what = problem["what"].as_str().unwrap();
+    assert!(what.contains("http://a:7300 led then") && what.ends_with("etcd://e:1/x can't be reached"), "{what}");
+    let text = obstacle(&view);
+    assert!(text.contains("the leader is unknown since 20") && !text.contains("a:7300 leads"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! Where shards go: room, nearness, and workers that are slow. The tests control time.
 
-use super::processes::{A, B, Process, ready_from, report_all_ready};
+use super::processes::{A, B, C, Grants, Process, ready_from, report_all_ready};
 use super::*;
 
 fn registration_at(process: Process, label: &str, memory_bytes: Option<u64>) -> Register {
@@ -127,4 +127,64 @@ async fn a_slow_worker_and_one_that_stands_still_are_relieved() {
         beat(1e9, Duration::from_secs(11)).await;
     }
     assert_eq!(of_b(), 0, "it makes no rows that are requested");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_coordinator_gives_no_epochs_and_prepares_successors_all_the_same() {
+    fn now() -> std::time::Instant {
+        tokio::time::Instant::now().into_std()
+    }
+    let folder = TempDir::new().unwrap();
+    let ledger = ledger_in(&folder);
+    let lease = ledger.require_lease("s3://bucket", now);
+    let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
+    let stop = FatalStop::new(CancellationToken::new());
+    lease.prolong(now() + TTL);
+    let coordinator = Coordinator::open(ledger, settings, Connections::new(), stop).unwrap();
+    coordinator.create_job(create(4096, 2)).await.unwrap();
+    lease.end();
+    coordinator.join(A);
+    let unplaced = coordinator.shard_records();
+    assert_eq!(coordinator.reconcile().await.unwrap(), 0);
+    assert_eq!(coordinator.shard_records(), unplaced);
+    lease.prolong(now() + TTL * 100);
+    assert_eq!(coordinator.reconcile().await.unwrap(), 2);
+    let to_a = coordinator.beat(A);
+    let to_a = report_all_ready(&coordinator, A, &to_a);
+
+    lease.end();
+    lease.note("silent".to_owned());
+    let problems = coordinator.problems();
+    assert_eq!((problems[0].kind, problems.len()), ("anchor_not_renewed", 1));
+    assert!(problems[0].what.contains("no shard goes to another worker"), "{problems:?}");
+    let placed = coordinator.shard_records();
+    coordinator.join(B);
+    coordinator.drain_worker(&worker(A.name), false).unwrap();
+    let mut to_b = coordinator.beat(B);
+    for _ in 0..3 {
+        assert_eq!(coordinator.reconcile().await.unwrap(), 0);
+        assert_eq!(Grants::of(&report_all_ready(&coordinator, A, &to_a)), Grants { leases: 2, standbys: 0 });
+        to_b = report_all_ready(&coordinator, B, &to_b);
+    }
+    assert_eq!(Grants::of(&to_b), Grants { leases: 0, standbys: 2 });
+    assert_eq!(coordinator.endpoints(), [(); 2].map(|()| Some("http://a:1".to_owned())), "it serves on");
+    // Nor a new layout, or the shards of a worker that is gone.
+    coordinator.begin_reshard(&job(), 1).unwrap();
+    coordinator.join(C);
+    let mut to_c = coordinator.beat(C);
+    for _ in 0..3 {
+        assert_eq!(coordinator.reconcile().await.unwrap(), 0);
+        to_c = report_all_ready(&coordinator, C, &to_c);
+        advance(TTL / 2).await;
+    }
+    assert_eq!(coordinator.shard_records(), placed);
+    assert_eq!(coordinator.endpoints(), [None, None], "both workers are gone");
+
+    lease.prolong(now() + TTL);
+    while coordinator.reconcile().await.unwrap() > 0 {
+        to_c = report_all_ready(&coordinator, C, &to_c);
+    }
+    let owners = coordinator.shard_records();
+    assert!(owners.iter().all(|shard| shard.owner == Some(worker(C.name))), "{owners:?}");
+    assert!(owners.iter().all(|shard| placed.iter().all(|before| before.epoch < shard.epoch)), "{owners:?}");
 }

@@ -129,6 +129,11 @@ impl Ledger {
         self.copies.lease().is_some_and(|lease| !lease.was_held())
     }
 
+    /// Returns whether a lease is required and is not held now: a copy of the ledger may be in use meanwhile.
+    pub fn is_fenced(&self) -> bool {
+        self.copies.lease().is_some_and(|lease| !lease.is_held())
+    }
+
     /// Returns whether the ledger was ever taken up with an anchor in a checkpoint store.
     ///
     /// # Errors

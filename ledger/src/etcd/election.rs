@@ -61,9 +61,21 @@ impl Election {
     ///
     /// Errors: no member answers; members of different clusters; a ledger of a newer format.
     pub fn connect(config: &EtcdConfig) -> Result<Self> {
+        Self::connect_to(config, true)
+    }
+
+    /// Connects to etcd and finds the ledger in it, and begins none. Blocks.
+    ///
+    /// # Errors
+    /// Those of [`Election::connect`]; [`LedgerError::NotFound`] where there is no ledger.
+    pub fn connect_to_existing(config: &EtcdConfig) -> Result<Self> {
+        Self::connect_to(config, false)
+    }
+
+    fn connect_to(config: &EtcdConfig, begins: bool) -> Result<Self> {
         let client = Arc::new(EtcdClient::new(config)?);
         let keys = Keys::new(&config.prefix);
-        let identity = client.block_on(identify(&client, &keys));
+        let identity = client.block_on(identify(&client, &keys, begins));
         let identity = identity.ok_or_else(|| LedgerError::NotLeader { path: config.name() })??;
         if ![tables::FORMAT, CUT_LOG_FORMAT].contains(&identity.format) {
             let found = identity.format;
@@ -194,8 +206,9 @@ pub fn read_key(response: &TxnOpResponse) -> Option<ReadKey> {
 }
 
 /// Reads from every member, so that two clusters in one list are noticed.
-async fn identify(client: &EtcdClient, keys: &Keys) -> Result<Identity> {
+async fn identify(client: &EtcdClient, keys: &Keys, begins: bool) -> Result<Identity> {
     let key = keys.ledger();
+    let mut is_there = false;
     let mut clusters = BTreeMap::new();
     let mut silent = Vec::new();
     let path = client.name().to_owned();
@@ -205,6 +218,7 @@ async fn identify(client: &EtcdClient, keys: &Keys) -> Result<Identity> {
             Ok(answer) => {
                 let cluster = answer.header().map(|header| header.cluster_id()).unwrap_or_default();
                 clusters.insert(cluster, member.to_owned());
+                is_there |= !answer.kvs().is_empty();
             }
             // A process that may not read here may not lead.
             Err(CallError::Refused(reason)) => return Err(LedgerError::Io { path, reason }),
@@ -219,6 +233,9 @@ async fn identify(client: &EtcdClient, keys: &Keys) -> Result<Identity> {
             clusters.into_iter().map(|(id, member)| format!("{member} of {id:x}")).collect();
         let reason = format!("its members are of different etcd clusters: {}", members.join(", "));
         return Err(LedgerError::OtherStore { path, reason });
+    }
+    if !begins && !is_there {
+        return Err(LedgerError::NotFound { what: "ledger", name: path.display().to_string() });
     }
     let mut id = [0; 32];
     getrandom::fill(&mut id)

@@ -33,7 +33,7 @@ pub use election::{Candidacy, Election};
 pub use leader_lease::{LeaderLease, Term};
 
 use crate::{
-    Ledger, LedgerError, Result,
+    Archives, Ledger, LedgerError, Result,
     chain::verify,
     store::{Store, acting::ActingStore, open},
 };
@@ -48,6 +48,19 @@ impl Ledger {
     /// lasts until all clones are dropped, or until the lease can't be renewed, which [`LeaderLease::lost`] reports. Blocks.
     pub fn lead(term: Term) -> Result<Self> {
         Self::lead_within(term, LOG_BYTES)
+    }
+
+    /// Archives every destroyed job of the ledger of a won election ([`Ledger::archive_destroyed`]), and lets a state take the place
+    /// of the log where that has half of its bytes or fewer. The ledger is checked as it is read, and once more with the archives
+    /// in it before anything is removed from the log. Ends the lead. Blocks.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::lead`]; [`LedgerError::ArchivedInPart`] where jobs are archived already.
+    pub fn compact_led(term: Term) -> Result<Archives> {
+        let ledger = Self::lead(term)?;
+        let done = ledger.archive_destroyed()?;
+        ledger.store.forget_replaced().map_err(|error| done.failed(ledger.store.path(), error))?;
+        Ok(done)
     }
 
     /// Opens a ledger as [`Ledger::lead`] does, with another number of bytes of records, the fewest that a state takes the place of.

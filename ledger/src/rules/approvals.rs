@@ -29,7 +29,8 @@ impl Ledger {
                 data_set: data_set.to_string(),
                 change: change.to_string(),
                 reason: "this caller's credentials name no person who could consent".to_owned(),
-                remedy: "call with a token of role approver (rustle token new --role approver --person)"
+                remedy: "call with a token of role approver (rustle token new --role approver --person NAME --out FILE \
+                         --tokens-file FILE)"
                     .to_owned(),
             })?;
             let until_ms = stamp.at_ms.saturating_add(valid_ms);

@@ -167,8 +167,8 @@ fn charges_in(transaction: &ReadTransaction, data_set: &DataSetId) -> Result<Vec
 
 /// Returns the refusal of a rule where no caller is known to be a person: no change could ever be approved.
 fn without_person() -> LedgerError {
-    let allowed = "by a caller whose token names a person (rustle token new --person), at a coordinator: elsewhere no caller is known to \
-                   be another person than the one who acts";
+    let allowed = "by a caller whose token names a person (rustle token new --role ROLE --person NAME --out FILE --tokens-file FILE), \
+                   at a coordinator: elsewhere no caller is known to be another person than the one who acts";
     LedgerError::invalid("approval_rule", "asked for by a caller without a person", allowed)
 }
 

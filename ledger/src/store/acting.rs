@@ -75,6 +75,12 @@ impl ActingStore {
         self.store.write(what, stamp, body)
     }
 
+    /// Gives up room as [`Store::forget_replaced`] does.
+    #[cfg(feature = "etcd")]
+    pub fn forget_replaced(&self) -> Result<(), LedgerError> {
+        self.store.forget_replaced()
+    }
+
     /// Stops the store as [`Store::stop`] does.
     pub fn stop(&self, reason: String) -> LedgerError {
         self.store.stop(reason)

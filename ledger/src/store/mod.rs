@@ -172,6 +172,20 @@ impl Store {
         })
     }
 
+    /// Gives up the room of changes that later ones have replaced. The tables are checked against their chains first, since what is
+    /// given up can't be read again.
+    #[cfg(feature = "etcd")]
+    pub fn forget_replaced(&self) -> Result<(), LedgerError> {
+        self.guarded(|| {
+            crate::chain::verify::verify(&self.db, &self.path)?;
+            let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
+            self.backend
+                .forget_replaced(&transaction)
+                .map_err(|commit_error| self.not_committed(commit_error))?;
+            transaction.abort().map_err(|error| self.failed(Fail::Store(error.into())))
+        })
+    }
+
     /// Runs a transaction unless the store has stopped; a panic inside it stops the store.
     fn guarded<T>(&self, run: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
         self.backend.ensure_leader()?;

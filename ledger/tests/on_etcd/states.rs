@@ -3,7 +3,7 @@
 use std::{env, fs, process::Command, time::Duration};
 
 use ledger::{
-    Clock, Head, Ledger, LedgerError,
+    Archives, Clock, Head, JobState, Ledger, LedgerError,
     etcd::{Election, EtcdConfig},
 };
 use proto::{
@@ -209,6 +209,42 @@ fn a_leader_that_ends_as_it_writes_a_state_leaves_the_ledger_as_it_was() {
         drop(ledger);
         assert_eq!(open(&place).bindings(&id("j"), 0, 0..9).unwrap(), [(0, commitment("a"))], "{point}");
     }
+}
+
+#[test]
+fn a_destroyed_job_leaves_etcd_and_what_is_bound_of_others_stays() {
+    let place = Place::new();
+    drop(life(|| place.open()));
+    let ledger = place.open();
+    ledger.create_job(&job("k"), &two_shards()).unwrap();
+    ledger.bind(&id("k"), 0, rows(0, 1), &[commitment("a")]).unwrap();
+    ledger.set_job_state(&id("j"), JobState::Destroyed).unwrap();
+    let released = ledger.released(&id("j")).unwrap();
+    drop(ledger);
+    let bytes = || etcdctl(&["get", "--prefix", &place.key("")]).len();
+    let before = bytes();
+    let compact =
+        || Ledger::compact_led(elected(&Election::connect_to_existing(&place.config()).unwrap())).unwrap();
+    let Archives { archived, too_large } = compact();
+    assert!(too_large.is_empty() && archived.len() == 1, "{archived:?}");
+    assert_eq!((&archived[0].job, archived[0].rows), (&id("j"), 40));
+    assert!(bytes() * 2 < before, "{} bytes of {before}", bytes());
+    assert!(compact().archived.is_empty());
+
+    let ledger = place.open();
+    assert_eq!(ledger.released(&id("j")).unwrap(), released);
+    assert!(matches!(ledger.bindings(&id("j"), 0, 0..9), Err(LedgerError::JobState { .. })));
+    assert_eq!(ledger.bindings(&id("k"), 0, 0..9).unwrap(), [(0, commitment("a"))]);
+    let other = ledger.bind(&id("k"), 0, rows(0, 1), &[commitment("b")]).unwrap_err();
+    assert!(matches!(other, LedgerError::AlreadyBound { .. }), "{other}");
+}
+
+#[test]
+fn what_looks_for_a_ledger_begins_none() {
+    let place = Place::new();
+    let error = Election::connect_to_existing(&place.config()).err().unwrap();
+    assert!(matches!(error, LedgerError::NotFound { what: "ledger", .. }), "{error}");
+    assert_eq!(keys(&place, ""), 0);
 }
 
 /// Several times the room of etcd is written, of which little is there at any time.

@@ -86,7 +86,7 @@ fn train(ledger: &Ledger, rows: u64) {
 #[track_caller]
 fn assert_copied(ledger: &Ledger, why: &str) {
     let copied = ledger.copied().expect("a copy is found").to_string();
-    assert!(copied.contains(why) && copied.contains("rustle ledger adopt"), "{copied}");
+    assert!(copied.contains(why) && copied.contains("`rustle ledger adopt --file /"), "{copied}");
     let bound = ledger.rows_bound(&id("j")).unwrap();
     let request = OpenBranch { job: id("j"), from_row: 1, expected_branch: 0, parent: None };
     let opened = ledger.open_branch(&request, nonce(99)).err();

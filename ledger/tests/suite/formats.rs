@@ -15,7 +15,8 @@ fn a_ledger_is_begun_once_and_never_in_silence() {
     let place = Place::new();
     let error = Ledger::open(&place.path()).err().unwrap();
     assert!(matches!(error, LedgerError::Missing { .. }), "{error}");
-    assert!(error.to_string().contains("rustle ledger init"), "{error}");
+    let command = format!("`rustle ledger init --data-dir {}`", place.path().parent().unwrap().display());
+    assert!(error.to_string().contains(&command), "{error}");
     assert!(!place.path().exists());
     let [first, second] = [[1; 32], [2; 32]].map(Nonce::from_bytes);
     Ledger::init(&place.path(), first).unwrap();

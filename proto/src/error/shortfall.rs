@@ -54,10 +54,11 @@ impl fmt::Display for BudgetShortfall {
         if !fits.is_empty() {
             write!(f, "noise_multiplier at least {fits}, or ")?;
         }
-        f.write_str(match (tenant.as_str(), block.as_str()) {
-            ("", "") => "a larger budget (rustle budget grant)",
-            ("", _) => "other blocks",
-            _ => "a larger share (rustle budget share)",
-        })
+        let amount = format!("--epsilon EPSILON --delta {delta}");
+        match (tenant.as_str(), block.as_str()) {
+            ("", "") => write!(f, "a larger budget (rustle budget grant {data_set} {amount})"),
+            ("", _) => f.write_str("other blocks"),
+            _ => write!(f, "a larger share (rustle budget share {data_set} --tenant {tenant} {amount})"),
+        }
     }
 }

@@ -149,3 +149,41 @@ fn long_lists_fit_in_the_headers_of_an_answer() {
     let error = ServiceError::range_unavailable("j", side_by_side.collect(), 9);
     assert!(error.to_string().contains("coordinates 0..2097152 of"), "{error}");
 }
+
+#[test]
+fn a_copied_ledger_is_named_in_the_command_that_adopts_it() {
+    let copied = |ledger: &str| {
+        let [found, witness] = ["it is another file", "the ledger itself"].map(str::to_owned);
+        ServiceError::LedgerCopied { ledger: ledger.to_owned(), found, witness }.to_string()
+    };
+    let error = copied("/my data/ledger.redb");
+    assert!(error.contains("`rustle ledger adopt --file '/my data/ledger.redb'`"), "{error}");
+    let error = copied("etcd://a:2379/rustle");
+    assert!(error.contains("can't be adopted") && !error.contains("rustle ledger adopt"), "{error}");
+}
+
+#[test]
+fn a_shortfall_names_the_command_that_raises_what_is_short() {
+    let text = String::new;
+    let shortfall = |tenant: &str, block: &str| BudgetShortfall {
+        data_set: "mails".to_owned(),
+        tenant: tenant.to_owned(),
+        block: block.to_owned(),
+        delta: "1e-6".to_owned(),
+        budget: text(),
+        spent: text(),
+        reserved: text(),
+        left: text(),
+        asked: text(),
+        total: text(),
+        fits: text(),
+    };
+    let cases = [
+        (shortfall("", ""), "(rustle budget grant mails --epsilon EPSILON --delta 1e-6)"),
+        (shortfall("red", ""), "(rustle budget share mails --tenant red --epsilon EPSILON --delta 1e-6)"),
+        (shortfall("", "nov"), "other blocks"),
+    ];
+    for (shortfall, command) in cases {
+        assert!(shortfall.to_string().ends_with(command), "{shortfall}");
+    }
+}

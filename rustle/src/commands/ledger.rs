@@ -18,6 +18,7 @@ use node::process::rng;
 
 use self::adopt::AdoptArgs;
 use self::backup::BackupArgs;
+use self::compact::CompactArgs;
 use self::diff::DiffArgs;
 use self::log::{ExportArgs, LogArgs};
 use self::verify::VerifyArgs;
@@ -43,7 +44,7 @@ pub enum LedgerCommand {
     /// Restore one only where the original is lost for good: docs/operations.md, Disaster.
     #[command(after_help = "Example:\n  rustle ledger backup --data-dir rustle-data --out ledger-1.redb")]
     Backup(BackupArgs),
-    /// Archive destroyed jobs, and give the room that is free in a ledger's file back, while nothing has it open
+    /// Archive destroyed jobs, and give the room that is free in a ledger's file, or in its log in etcd, back, while nothing has it open
     ///
     /// The entries and bindings of a destroyed job are removed for good; one entry of its chain stands for them, with what
     /// its reports say, the hash of the last entry before, and a root of its bindings. The job stays destroyed, its name
@@ -51,7 +52,7 @@ pub enum LedgerCommand {
     #[command(
         after_help = "Example:\n  rustle ledger export --data-dir rustle-data --out chains.jsonl\n  rustle ledger compact --data-dir rustle-data"
     )]
-    Compact(LedgerPlace),
+    Compact(CompactArgs),
     /// Print what a ledger's file has recorded, and who did it when; with --format json, one line for each entry
     ///
     /// Reads a ledger that nothing has open, or a copy, and writes nothing to it.
@@ -98,7 +99,7 @@ impl LedgerCommand {
             Self::Init(place) => init(&place)?.print(format)?,
             Self::Adopt(args) => adopt::run(&args)?.print(format)?,
             Self::Backup(args) => backup::run(&args, format)?,
-            Self::Compact(place) => compact::run(&place)?.print(format)?,
+            Self::Compact(args) => compact::run(args)?.print(format)?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -120,7 +120,6 @@ impl Nemesis {
             Step::StartClone => match self.kept.copy.take() {
                 Some((bytes, height)) if seen > Some(height) => {
                     world.history().fault("live clone", "");
-                    world.history().cloned();
                     self.start_copy(sim, world, bytes, Standing::Clone);
                 }
                 Some(copied) => {
@@ -132,7 +131,6 @@ impl Nemesis {
             Step::StartCloneOfFenced => {
                 if seen.is_some() && original.disk().is_named() {
                     world.history().fault("clone of a fenced ledger", "");
-                    world.history().cloned();
                     self.start_copy(sim, world, original.disk().durable_contents(), Standing::Clone);
                 }
             }
@@ -144,7 +142,6 @@ impl Nemesis {
                 if anchors.last_writer() == Some(COPY) {
                     self.end(sim, world, original);
                     world.history().fault("volume moved", "");
-                    world.history().clone_took_over();
                     copy.attach(original.attach(copy.volume()));
                     original.set_standing(Standing::Current);
                     self.later(sim, DOWN, Act::Start { host: original.host.into() });

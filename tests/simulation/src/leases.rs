@@ -14,9 +14,8 @@ pub type Lease = (JobId, u32, u64);
 
 #[derive(Debug, Default)]
 pub struct Leases {
-    /// Endpoints that the coordinator named for a lease, and when it first did.
-    served_by: BTreeMap<Lease, (String, Duration)>,
-    cloned_at: Duration,
+    /// Endpoints that a coordinator named for a lease.
+    served_by: BTreeMap<Lease, String>,
     held: BTreeMap<Lease, LeaseRecord>,
 }
 
@@ -61,22 +60,9 @@ impl History {
         }
     }
 
-    /// A clone of the ledger as it is now starts beside the original.
-    pub fn cloned(&mut self) {
-        self.leases.cloned_at = self.now;
-    }
-
-    /// The clone has taken the original's place. It gives epochs anew that the original, which could bind nothing any more, gave
-    /// after the clone was made.
-    pub fn clone_took_over(&mut self) {
-        let cloned_at = self.leases.cloned_at;
-        self.leases.served_by.retain(|_, (_, named)| *named <= cloned_at);
-    }
-
-    /// One process serves a shard under an epoch, and no other ever does.
+    /// One process serves a shard under an epoch, and no other ever does, also where a clone has taken the original's place.
     pub fn routed(&mut self, lease: Lease, endpoint: &str) {
-        let named = || (endpoint.to_owned(), self.now);
-        let (before, _) = self.leases.served_by.entry(lease.clone()).or_insert_with(named);
+        let before = self.leases.served_by.entry(lease.clone()).or_insert_with(|| endpoint.to_owned());
         if before != endpoint {
             let text = format!("{lease:?} is served by {before} and by {endpoint}");
             self.violation(text);

@@ -70,6 +70,13 @@ impl Cluster {
         serde_json::from_str(&tests::get(process.metrics(), "/status")).unwrap()
     }
 
+    /// Returns whether `/status` of a coordinator that stands by lists this problem and no other.
+    pub fn lists(&self, index: usize, problem: &str) -> bool {
+        let status = self.status(index);
+        let problems = status["problems"].as_array().map(Vec::as_slice).unwrap_or_default();
+        status["standing_by"] == true && problems.len() == 1 && problems[0]["kind"] == problem
+    }
+
     pub fn leads(&self, index: usize) -> bool {
         self.status(index)["coordinator_epoch"].is_u64()
     }

@@ -1,13 +1,17 @@
 //! Leaders and members of etcd are killed, stopped and cut off during training. No row is bound twice or lost, every
 //! byte is the oracle's, and training continues.
 
-use std::{sync::atomic::Ordering, thread};
+use std::{
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
 
 use proto::ServiceError;
 use rustix::process::Signal;
 use tests::{
     etcd::{Cable, Etcd},
-    job, plans,
+    get, get_any, job, plans,
 };
 
 use crate::{LEASE, ROWS, cluster::Cluster, training::Training};
@@ -83,6 +87,9 @@ fn etcd_is_killed_for_longer_than_the_lease() {
     let before = training.done.load(Ordering::SeqCst);
     thread::sleep(LEASE);
     assert!(training.done.load(Ordering::SeqCst) <= before + 1, "rows were released without etcd");
+    cluster.wait_until("neither knows a leader", |cluster| {
+        cluster.lists(0, "leader_unknown") && cluster.lists(1, "leader_unknown")
+    });
     etcd.restart(0);
     training.finish(&cluster, &job, plan, "etcd killed, and started again after a lease");
 }
@@ -110,6 +117,48 @@ fn a_leader_that_is_cut_off_from_etcd_is_replaced() {
     cluster.wait_until("the coordinator that was cut off knows the new leader", |cluster| {
         cluster.status(0)["leader"] == cluster.urls[1].as_str()
     });
+}
+
+#[test]
+fn a_standby_that_is_cut_off_from_etcd_says_within_a_lease_that_it_knows_no_leader() {
+    let etcd = Etcd::start(1);
+    let cable = Cable::to(etcd.address(0));
+    let cluster = Cluster::start(&[etcd.url("silent"), format!("etcd://{}/silent", cable.address())]);
+    let job = job("silent");
+    cluster.create(&job, &plans()[3]);
+    let leader = cluster.urls[0].clone();
+    let follows = |cluster: &Cluster| {
+        let status = cluster.status(1);
+        status["leader"] == leader.as_str() && status["healthy"] == true && status["leader_unknown_since"].is_null()
+    };
+    let endpoint = || cluster.coordinators[1].as_ref().unwrap().metrics();
+    let critical = |count: u8| {
+        let line = format!("rustle_coordinator_problems{{severity=\"critical\"}} {count}\n");
+        get(endpoint(), "/metrics").contains(&line)
+    };
+    cluster.wait_until("the second stands by", follows);
+    cluster.wait_until("without a problem in its metrics", |_| critical(0));
+
+    cable.cut();
+    let cut = Instant::now();
+    cluster.wait_until("its status says so", |cluster| cluster.lists(1, "leader_unknown"));
+    let after = cut.elapsed();
+    assert!(after < LEASE + Duration::from_secs(1), "after {after:?}");
+    cluster.wait_until("its metrics say so", |_| critical(1));
+    let (code, body) = get_any(endpoint(), "/readyz");
+    assert!(code == 503 && body.contains("the leader is unknown since 20"), "{code} {body}");
+    let status = cluster.status(1);
+    assert_eq!((&status["healthy"], &status["leader"]), (&false.into(), &"".into()), "{status}");
+    let what = status["problems"][0]["what"].as_str().unwrap();
+    assert!(what.contains(&format!("{leader} led then")) && what.contains("can't be reached"), "{what}");
+    assert!(status["problems"][0]["since"].is_string(), "{status}");
+    let refused = cluster.bind_at(1, &job, 0, "step 0").unwrap_err();
+    assert!(matches!(&refused, ServiceError::NotLeader { leader } if leader.is_empty()), "{refused}");
+    assert!(cluster.leads(0), "the leader has not lost etcd");
+
+    cable.mend();
+    cluster.wait_until("it knows the leader again", follows);
+    cluster.wait_until("and its metrics have no problem", |_| critical(0));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cluster;
+mod compact;
 mod leaders;
 mod starts;
 mod training;
