@@ -34,6 +34,11 @@ impl Candidate {
         format!("{}, {}", crate::entry::name(kind.name(), size, self.is_scaled()), self.sampling.name())
     }
 
+    /// Returns whether the search refines a Toeplitz strategy or a BLT that is evaluated without.
+    pub fn is_refinement(&self) -> bool {
+        self.is_scaled() || matches!(self.method, Method::Search(Family::BandMfByEpoch { .. }))
+    }
+
     /// Returns whether the search is for scales of columns beside a strategy that is evaluated without.
     pub fn is_scaled(&self) -> bool {
         matches!(self.method, Method::Search(Family::BandToeplitzByEpoch { .. } | Family::BltByEpoch { .. }))

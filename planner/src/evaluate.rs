@@ -11,8 +11,10 @@ use crate::entry::{Entry, column_norms};
 use crate::request::{PlannerError, Request, Result};
 use crate::sampling::Sampling;
 
-/// Where a search of general bands ends: mechanisms differ by per cents, and the last digits take most of the steps.
+/// Where refinements end: mechanisms differ by per cents, and the last digits take most of the steps.
 const LEAST_GAIN: f64 = 1e-4;
+/// Where other searches for half the rounds end, of which a ratio of losses alone is shown.
+const HALF_GAIN: f64 = 1e-6;
 /// Most numbers of a column-normalised strategy that is optimized with its true, shorter last columns.
 const NORMALISED_NUMBERS: u64 = 1 << 17;
 
@@ -49,12 +51,17 @@ pub(crate) fn evaluate(candidate: &Candidate, request: &Request, flow: Flow<'_>)
 }
 
 fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Entry> {
-    let start = std::time::Instant::now();
     let n = request.iterations;
     let sampling = candidate.sampling;
-    let Optimum { strategy, converged, stopped } = search(candidate, request, n, flow)?;
-    let seconds = start.elapsed().as_secs_f64();
-    let error = target(request, sampling, n).error(&strategy)?;
+    let whole = target(request, candidate, n, 0.0);
+    let timed = || {
+        let start = std::time::Instant::now();
+        search(candidate, &whole, flow).map(|found| (found, start.elapsed().as_secs_f64()))
+    };
+    // Beside each other, as the largest search of all takes the time of many.
+    let (found, half) = rayon::join(timed, || of_half(candidate, request, flow));
+    let (Optimum { strategy, converged, stopped }, seconds) = found?;
+    let error = whole.error(&strategy)?;
     let sensitivity = plan::accounted_sensitivity(&strategy, sampling.rule(), n)?;
     let noise_multiplier = noise_multiplier(sampling, sensitivity, request)?;
     let state_bytes_per_parameter = state_bytes(&strategy, request);
@@ -79,7 +86,7 @@ fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Ent
             noise_multiplier,
             request,
         )?,
-        excess_at_half: excess_at_half(&strategy, candidate, request, flow),
+        excess_at_half: half.and_then(|(target, least)| Some(target.loss(&strategy).ok()? / least - 1.0)),
         converged,
         stopped,
         seconds,
@@ -99,14 +106,14 @@ struct Optimum {
     stopped: bool,
 }
 
-fn target(request: &Request, sampling: Sampling, n: u64) -> Target {
-    Target::new(n, sampling.rule(), request.objective.clone())
+fn target(request: &Request, candidate: &Candidate, n: u64, least_gain: f64) -> Target {
+    Target::new(n, candidate.sampling.rule(), request.objective.clone())
         .with_workload(request.workload.clone())
-        .with_least_gain(LEAST_GAIN)
+        .with_least_gain(if candidate.is_refinement() { LEAST_GAIN } else { least_gain })
 }
 
-fn search(candidate: &Candidate, request: &Request, n: u64, flow: Flow<'_>) -> Result<Optimum> {
-    let target = target(request, candidate.sampling, n);
+fn search(candidate: &Candidate, target: &Target, flow: Flow<'_>) -> Result<Optimum> {
+    let n = target.iterations;
     let family = match &candidate.method {
         Method::Search(family) => *family,
         Method::Normalised { bands } if n.saturating_mul(*bands as u64) <= NORMALISED_NUMBERS => {
@@ -115,7 +122,7 @@ fn search(candidate: &Candidate, request: &Request, n: u64, flow: Flow<'_>) -> R
         // So long a run has next to nothing to gain from its last columns.
         Method::Normalised { bands } => Family::BandToeplitz { bands: *bands },
     };
-    let found = optimize(family, &target, &mut |_| flow())?;
+    let found = optimize(family, target, &mut |_| flow())?;
     let strategy = match (found.strategy, &candidate.method) {
         (Strategy::BandToeplitz { c, .. }, Method::Normalised { .. }) => {
             Strategy::BandToeplitz { c, column_normalised: true }
@@ -160,13 +167,8 @@ fn epsilon_if_assumption_fails(
     Ok(Some(accounting::gaussian::epsilon(request.delta, sensitivity / noise_multiplier)?))
 }
 
-/// The excess loss of the strategy over half the rounds beside one made for them; `None` where there is no such loss.
-fn excess_at_half(
-    strategy: &Strategy,
-    candidate: &Candidate,
-    request: &Request,
-    flow: Flow<'_>,
-) -> Option<f64> {
+/// The setting of half the rounds, with the loss of a strategy made for them; `None` where there is no such loss.
+fn of_half(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Option<(Target, f64)> {
     let half = request.iterations / 2;
     // A workload or weights written out for n rounds don't define those of half of them; a sampled run's noise is
     // calibrated to all its rounds.
@@ -175,7 +177,8 @@ fn excess_at_half(
     if half == 0 || written_out || !matches!(candidate.sampling, Sampling::MinSep(_)) {
         return None;
     }
-    let target = target(request, candidate.sampling, half);
-    let optimum = search(candidate, request, half, flow).ok().filter(|optimum| !optimum.stopped)?;
-    Some(target.loss(strategy).ok()? / target.loss(&optimum.strategy).ok()? - 1.0)
+    let target = target(request, candidate, half, HALF_GAIN);
+    let optimum = search(candidate, &target, flow).ok().filter(|optimum| !optimum.stopped)?;
+    let least = target.loss(&optimum.strategy).ok()?;
+    Some((target, least))
 }

@@ -16,6 +16,9 @@ use crate::{figures, plain_words, streams};
 /// Columns of a table, unless `--wide` is given.
 const WIDTH: u16 = 80;
 
+/// The fields of a plan's grid that a table has, by their names in plan.toml.
+const OF_GRID: [&str; 3] = ["step", "rounding", "summing_error"];
+
 /// Whether `--wide` was given.
 static IS_WIDE: AtomicBool = AtomicBool::new(false);
 
@@ -201,7 +204,7 @@ impl Serialize for Answer {
 }
 
 /// Formats a value of the name, numbers to six digits. Of a long list only the ends are shown, of a long text or a list of
-/// lists the beginning; JSON has all of it.
+/// lists the beginning, and of a grid what chooses it; JSON has all of it.
 fn cell(name: &str, value: &Value) -> String {
     const SHOWN: usize = 24;
     const LONGEST_TEXT: usize = 1200;
@@ -229,6 +232,10 @@ fn cell(name: &str, value: &Value) -> String {
             cells.join(", ")
         }
         Value::Array(values) => values.iter().map(|value| cell(name, value)).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) if name == "grid" => {
+            let shown = OF_GRID.iter().filter_map(|name| Some((name, fields.get(*name)?)));
+            shown.map(|(name, value)| format!("{name} {}", cell(name, value))).collect::<Vec<_>>().join(", ")
+        }
         other => other.to_string(),
     }
 }

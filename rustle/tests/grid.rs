@@ -43,6 +43,28 @@ fn a_plan_on_a_grid_is_made_shown_and_accounted_for() {
 }
 
 #[test]
+fn tables_have_what_chooses_a_grid_and_no_json() {
+    let bench = Bench::new();
+    let optimize = "plan optimize --mechanism lambda-cgd --iterations 12 --min-sep 3 --max-participations 2 --dimension 1000 \
+                    --summing-error 1e-3 --out grid.toml";
+    let commands = [
+        optimize,
+        "plan extend --plan grid.toml --iterations 24",
+        "plan show grid.toml",
+        &format!("{FROM} --dimension 1000 --summing-error 1e-3"),
+    ];
+    for command in commands {
+        let output = bench.run(command);
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let row = table.lines().find(|line| line.contains(" grid ")).unwrap();
+        let is_shown = row.contains("step -") && row.contains(", rounding nearest, summing_error 0.001 ");
+        assert!(is_shown && !row.contains('{'), "{command}: {row}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    }
+}
+
+#[test]
 fn what_a_grid_needs_chooses_it_and_floats_are_named() {
     let bench = Bench::new();
     let made = |flags: &str| {

@@ -10,6 +10,7 @@ mod report;
 mod row;
 mod rustle;
 mod setting;
+mod suggestion;
 
 use std::path::PathBuf;
 
@@ -25,17 +26,21 @@ use reproduce::measure::Machine;
 use row::{Row, Timed, Verdict};
 use rustle::Ours;
 use setting::Setting;
+use suggestion::Suggested;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
     output: Output,
     /// Few and small settings: ours, the peer and the agreement of both evaluations in a few minutes
-    #[arg(long, conflicts_with_all = ["named", "setting"])]
+    #[arg(long, conflicts_with_all = ["named", "suggest", "setting"])]
     quick: bool,
     /// Only the figures with limits of their own, without a peer
     #[arg(long, conflicts_with = "setting")]
     named: bool,
+    /// Only the suggestions of the planner, without a peer
+    #[arg(long, conflicts_with_all = ["named", "setting"])]
+    suggest: bool,
     /// Only these, such as blt-4,n=2052,b=342,k=6,max
     #[arg(long)]
     setting: Vec<Setting>,
@@ -58,11 +63,13 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let settings = settings(args)?;
-    let named = if args.quick || !args.setting.is_empty() { Vec::new() } else { grid::named()? };
+    let are_limits_left_out = args.quick || !args.setting.is_empty();
+    let named = if are_limits_left_out || args.suggest { Vec::new() } else { grid::named()? };
+    let runs = if are_limits_left_out { &[] } else { &suggestion::RUNS[..] };
     let threads = args.threads.unwrap_or(peers::THREADS.min(arguments::cores()));
     peers::pin(threads)?;
 
-    let progress = Progress::new(settings.len() + named.len());
+    let progress = Progress::new(settings.len() + named.len() + runs.len());
     let (settings, verdict) = match (settings.is_empty(), args.alone) {
         (true, _) => (Vec::new(), None),
         (false, true) => (alone(&settings, &progress), None),
@@ -77,9 +84,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         progress.over(&setting, || Figure::measure(named))
     });
     let named = named.collect();
+    let suggestions = runs.iter().map(|run| {
+        let name = Suggested::name(run);
+        progress.over(&name, || Suggested::measure(*run))
+    });
+    let suggestions = suggestions.collect();
     progress.finish();
 
-    let report = Report { named, settings, verdict };
+    let report = Report { named, suggestions, settings, verdict };
     args.output.give("strategy", &Machine::current(threads), &report, &report.tables(), &report.charts())?;
     let faults = report.faults();
     anyhow::ensure!(!args.check || faults.is_empty(), "--check: {}", faults.join("; "));
@@ -87,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn settings(args: &Args) -> anyhow::Result<Vec<Setting>> {
-    match (&args.setting[..], args.quick, args.named) {
+    match (&args.setting[..], args.quick, args.named || args.suggest) {
         ([], true, _) => Setting::list(grid::QUICK),
         ([], false, true) => Ok(Vec::new()),
         ([], false, false) => Setting::list(grid::GRID),

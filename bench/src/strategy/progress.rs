@@ -4,8 +4,6 @@ use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::setting::Setting;
-
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
@@ -22,7 +20,7 @@ impl Progress {
     }
 
     /// `work`, with the setting it is about shown.
-    pub fn over<T>(&self, setting: &Setting, work: impl FnOnce() -> T) -> T {
+    pub fn over<T>(&self, setting: &impl ToString, work: impl FnOnce() -> T) -> T {
         self.begin(setting.to_string());
         let result = work();
         self.bar.inc(1);

@@ -7,14 +7,16 @@ use serde::Serialize;
 use super::figure::Figure;
 use super::row::{Ratios, Row, SLACK, SPEED, Verdict};
 use super::setting::{Kind, Loss, Setting};
+use super::suggestion::{Found, Suggested};
 use crate::comparison::short_time;
 use crate::output::{round, table};
 use reproduce::measure::Spread;
 
-/// `named`: without a peer; `settings`: beside it, with what they say together.
+/// `named` and `suggestions`: without a peer; `settings`: beside it, with what they say together.
 #[derive(Serialize)]
 pub struct Report {
     pub named: Vec<Figure>,
+    pub suggestions: Vec<Suggested>,
     pub settings: Vec<Row>,
     /// `None` where no peer was asked.
     pub verdict: Option<Verdict>,
@@ -24,6 +26,7 @@ impl Report {
     /// What stands against it; nothing where every limit is kept.
     pub fn faults(&self) -> Vec<String> {
         let missed = self.named.iter().flat_map(Figure::missed);
+        let missed = missed.chain(self.suggestions.iter().filter_map(Suggested::missed));
         missed.chain(self.verdict.iter().flat_map(Verdict::faults)).collect()
     }
 
@@ -40,6 +43,9 @@ impl Report {
         }
         if !self.named.is_empty() {
             tables.push(("Figures with limits, no peer".into(), self.named_table()));
+        }
+        if !self.suggestions.is_empty() {
+            tables.push(("Every mechanism weighed by the planner".into(), self.suggestions_table()));
         }
         if let Some(verdict) = &self.verdict {
             tables.push((sentence(verdict), verdict_table(verdict)));
@@ -66,6 +72,25 @@ impl Report {
             ]
         });
         table(&["setting", "loss", "limit", "s", "limit, s", "outcome"], rows)
+    }
+
+    fn suggestions_table(&self) -> Table {
+        let rows = self.suggestions.iter().map(|suggested| {
+            let found = suggested.found.as_ref().ok();
+            let cell = |shown: fn(&Found) -> String| found.map_or_else(String::new, shown);
+            vec![
+                Suggested::name(&suggested.run),
+                cell(|found| found.mechanisms.to_string()),
+                cell(|found| found.recommended.clone()),
+                cell(|found| format!("{:.6}", found.loss)),
+                cell(|found| format!("{:.6}", found.least_loss)),
+                cell(|found| seconds(found.seconds)),
+                suggested.run.limit_seconds.to_string(),
+                if suggested.missed().is_none() { "kept" } else { "missed" }.into(),
+            ]
+        });
+        let header = ["run", "mechanisms", "recommended", "loss", "least loss", "s", "limit, s", "outcome"];
+        table(&header, rows)
     }
 
     pub fn charts(&self) -> Vec<Chart> {
@@ -201,7 +226,7 @@ mod tests {
             row("dense,n=20,rms", crate::comparison::Comparison::Failed("no answer in 300 s".into())),
         ];
         let verdict = Some(Verdict::of(&settings));
-        Report { named: Vec::new(), settings, verdict }
+        Report { named: Vec::new(), suggestions: Vec::new(), settings, verdict }
     }
 
     #[test]

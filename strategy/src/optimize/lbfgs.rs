@@ -126,6 +126,24 @@ pub(super) fn minimise(
     Minimum { x: at.x, value: at.value, converged }
 }
 
+/// The same with every number of x in a unit of its own, in which all have a like curvature.
+pub(super) fn minimise_in(
+    units: &[f64],
+    start: Vec<f64>,
+    limits: Limits,
+    watch: &mut Watch<'_, '_>,
+    mut evaluate: impl FnMut(&[f64], &mut [f64]) -> f64,
+) -> Minimum {
+    let from_units = |y: &[f64]| -> Vec<f64> { y.iter().zip(units).map(|(y, unit)| y * unit).collect() };
+    let start = start.iter().zip(units).map(|(x, unit)| x / unit).collect();
+    let found = minimise(start, limits, watch, |y, gradient| {
+        let value = evaluate(&from_units(y), gradient);
+        gradient.iter_mut().zip(units).for_each(|(g, unit)| *g *= unit);
+        value
+    });
+    Minimum { x: from_units(&found.x), ..found }
+}
+
 fn point(x: Vec<f64>, evaluate: &mut impl FnMut(&[f64], &mut [f64]) -> f64) -> Point {
     let mut gradient = vec![0.0; x.len()];
     let value = evaluate(&x, &mut gradient);

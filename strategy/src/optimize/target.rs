@@ -21,7 +21,8 @@ pub struct Target {
     /// Rules whose mean loss is minimised, for runs whose min-sep is not known beforehand; empty for
     /// [`Self::participation`] alone.
     pub over_participations: Vec<Participation>,
-    /// Least relative gain of the loss over ten steps at which a search of general bands continues; 0 for its own, about 1e-8.
+    /// Least relative gain of the loss over ten steps at which a search of bands or of scales continues; 0 for its own, 1e-9 to
+    /// 1e-7.
     pub least_gain: f64,
 }
 
@@ -53,8 +54,8 @@ impl Target {
         self
     }
 
-    /// Returns the same setting for a comparison: a search of general bands or of scales, the longest, ends once ten steps
-    /// together gain less than `least_gain` of the loss.
+    /// Returns the same setting for a comparison: a search of bands or of scales, the longest, ends once ten steps together gain
+    /// less than `least_gain` of the loss.
     #[must_use]
     pub fn with_least_gain(mut self, least_gain: f64) -> Self {
         self.least_gain = least_gain;

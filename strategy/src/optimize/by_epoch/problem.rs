@@ -11,6 +11,8 @@ use crate::workload::Workload;
 const MAX_PRODUCTS: u64 = 1 << 32;
 /// The free number of a ratio of 0.97, from which all ratios start.
 const START: f64 = 3.5;
+/// The unit of the free numbers of ratios, which move the loss as much less than others do.
+const UNIT: f64 = 10.0;
 
 /// The setting, for n rounds and k participations at 0, b, 2b, …
 pub(super) struct Problem {
@@ -73,6 +75,12 @@ impl Problem {
     /// Returns the free numbers of the ratios at the start.
     pub fn start(&self) -> Vec<f64> {
         vec![START; self.count - 1]
+    }
+
+    /// Returns the units of all free numbers: those given, and those of the ratios after them.
+    pub fn units(&self, mut units: Vec<f64>) -> Vec<f64> {
+        units.resize(units.len() + self.count - 1, UNIT);
+        units
     }
 
     /// Returns the scales of free numbers, the first of them 1.

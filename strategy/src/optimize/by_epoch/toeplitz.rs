@@ -9,8 +9,8 @@ use super::problem::Problem;
 use crate::decoder::{Decoder, transposed_solve};
 use crate::error::Result;
 use crate::numeric::dot;
-use crate::optimize::band_toeplitz::{column, free, optimal_column, pull};
-use crate::optimize::lbfgs::{Limits, Watch, minimise};
+use crate::optimize::band_toeplitz::{column, free, optimal_column, pull, units};
+use crate::optimize::lbfgs::{Limits, Watch, minimise_in};
 use crate::optimize::monotone::decoder;
 use crate::optimize::{Optimized, ProgressFn, Target};
 use crate::scaled::{Base, Scaled};
@@ -35,12 +35,14 @@ pub(in crate::optimize) fn optimize(
     let mut x = free(&start.c);
     x.extend(problem.start());
     let limits = Limits { tolerance: LIMITS.tolerance.max(target.least_gain), ..LIMITS };
-    let found =
-        minimise(x, limits, &mut watch, |x, gradient| ln_loss(&problem, &decoder, bands, x, gradient));
+    let units = problem.units(units(bands));
+    let found = minimise_in(&units, x, limits, &mut watch, |x, gradient| {
+        ln_loss(&problem, &decoder, bands, x, gradient)
+    });
     let column_normalised = bands <= problem.gap;
     let found = if column_normalised && problem.n <= MOST_NORMALISED && !watch.stopped {
         let normalised = Normalised::new(&problem, bands);
-        minimise(found.x, limits, &mut watch, |x, gradient| normalised.ln_loss(x, gradient))
+        minimise_in(&units, found.x, limits, &mut watch, |x, gradient| normalised.ln_loss(x, gradient))
     } else {
         found
     };
