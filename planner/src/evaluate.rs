@@ -14,7 +14,7 @@ use crate::sampling::Sampling;
 /// Where refinements end: mechanisms differ by per cents, and the last digits take most of the steps.
 const LEAST_GAIN: f64 = 1e-4;
 /// Where other searches for half the rounds end, of which a ratio of losses alone is shown.
-const HALF_GAIN: f64 = 1e-6;
+const HALF_GAIN: f64 = 1e-7;
 /// Most numbers of a column-normalised strategy that is optimized with its true, shorter last columns.
 const NORMALISED_NUMBERS: u64 = 1 << 17;
 

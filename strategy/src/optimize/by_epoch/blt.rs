@@ -7,7 +7,7 @@ use super::choice::better;
 use super::problem::Problem;
 use crate::blt::Blt;
 use crate::error::Result;
-use crate::optimize::lbfgs::{Limits, Watch, minimise_in};
+use crate::optimize::lbfgs::{Limits, Watch, minimise};
 use crate::optimize::{Optimized, ProgressFn, Target};
 use crate::scaled::{Base, Scaled};
 use crate::series::prefix_sums;
@@ -51,9 +51,7 @@ fn scale(
     let mut watch = Watch::new(progress);
     watch.steps = start.iterations;
     let limits = Limits { tolerance: LIMITS.tolerance.max(target.least_gain), ..LIMITS };
-    let units = problem.units(vec![1.0; 2 * buffers]);
-    let found =
-        minimise_in(&units, x, limits, &mut watch, |x, gradient| ln_loss(&problem, buffers, x, gradient));
+    let found = minimise(x, limits, &mut watch, |x, gradient| ln_loss(&problem, buffers, x, gradient));
     let (parameters, ratios) = found.x.split_at(2 * buffers);
     let Some(blt) = at(parameters) else { return Ok(start) };
     let scaled = Scaled::new(Base::Blt(blt), problem.scales(ratios)?)?;
