@@ -53,8 +53,7 @@ impl KnownLeader {
 
     /// Notes an answer of the election: the leader's URL, empty where none leads.
     pub fn set(&self, leader: &str) {
-        *self.last() =
-            LastAnswer { leader: leader.to_owned(), at: Some(Instant::now()), trouble: None };
+        *self.last() = LastAnswer { leader: leader.to_owned(), at: Some(Instant::now()), trouble: None };
     }
 
     /// Notes that this coordinator was elected, and does not serve yet.

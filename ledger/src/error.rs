@@ -155,7 +155,9 @@ fn place(path: &Path) -> String {
 fn init_command(path: &Path) -> String {
     let path = PathBuf::from(place(path));
     match path.parent().filter(|_| path.ends_with("ledger.redb")) {
-        Some(folder) => format!("rustle ledger init --data-dir {}", shell_word(&folder.display().to_string())),
+        Some(folder) => {
+            format!("rustle ledger init --data-dir {}", shell_word(&folder.display().to_string()))
+        }
         None => format!("rustle ledger init --file {}", shell_word(&path.display().to_string())),
     }
 }

@@ -195,7 +195,10 @@ fn the_budget_of_the_whole_holds_beside_those_of_blocks() {
 #[test]
 fn a_budget_of_each_block_bounds_nothing_over_all_and_says_so() {
     let fixture = Fixture::new(2, true, &[]);
-    refused(fixture.create("a", None, &[]), "which has none yet: rustle budget block add mails BLOCK --from DAY --until DAY");
+    refused(
+        fixture.create("a", None, &[]),
+        "which has none yet: rustle budget block add mails BLOCK --from DAY --until DAY",
+    );
     fixture.add("jan", 1, of_jobs(2) + 0.01).unwrap();
     fixture.add("feb", 2, of_jobs(1) + 0.01).unwrap();
     fixture.create("a", None, &["jan"]).unwrap();

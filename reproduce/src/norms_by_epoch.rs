@@ -48,7 +48,11 @@ impl Row {
         let loss = Cell::from(self.loss.objective().name());
         let losses = [self.equal, self.by_epoch].map(|loss| Cell::number(loss, 4));
         let gain = Cell::from(format!("{:.2} %", self.gain() * 100.0));
-        [setting.into(), self.mechanism.as_str().into(), loss].into_iter().chain(losses).chain([gain]).collect()
+        [setting.into(), self.mechanism.as_str().into(), loss]
+            .into_iter()
+            .chain(losses)
+            .chain([gain])
+            .collect()
     }
 }
 
@@ -80,7 +84,9 @@ fn summary(rows: &[Row]) -> String {
     gains.sort_by(f64::total_cmp);
     let (least, median, most) = (gains[0], gains[gains.len() / 2], gains[gains.len() - 1]);
     let count = rows.len();
-    format!("RmsLoss is lower by {least:.2} to {most:.2} % in these {count} rows, at the median by {median:.2} %.")
+    format!(
+        "RmsLoss is lower by {least:.2} to {most:.2} % in these {count} rows, at the median by {median:.2} %."
+    )
 }
 
 /// Each with the family that it becomes by epoch.

@@ -85,7 +85,8 @@ where
         if request.uri().path().starts_with(HEALTH) {
             return Either::Right(self.inner.call(request));
         }
-        let status = error_to_status(ServiceError::NotLeader { leader: self.leader.view().leader().to_owned() });
+        let status =
+            error_to_status(ServiceError::NotLeader { leader: self.leader.view().leader().to_owned() });
         Either::Left(ready(Ok(status.into_http())))
     }
 }

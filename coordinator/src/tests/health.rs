@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::health::{
-    Conditions, HealthMonitor, Problem, Severity, is_healthy, obstacle, problems_of_machine, status_standing_by,
+    Conditions, HealthMonitor, Problem, Severity, is_healthy, obstacle, problems_of_machine,
+    status_standing_by,
 };
 use crate::known_leader::LeaderView;
 
@@ -259,7 +260,10 @@ async fn a_coordinator_that_does_not_know_who_leads_names_none_and_says_since_wh
     assert_eq!((&problem["kind"], &problem["severity"]), (&json!("leader_unknown"), &json!("critical")));
     assert!(problem["since"].is_string() && problem["since"] == status["leader_unknown_since"], "{status}");
     let what = problem["what"].as_str().unwrap();
-    assert!(what.contains("http://a:7300 led then") && what.ends_with("etcd://e:1/x can't be reached"), "{what}");
+    assert!(
+        what.contains("http://a:7300 led then") && what.ends_with("etcd://e:1/x can't be reached"),
+        "{what}"
+    );
     let text = obstacle(&view);
     assert!(text.contains("the leader is unknown since 20") && !text.contains("a:7300 leads"), "{text}");
 }

@@ -129,7 +129,9 @@ fn a_standby_that_is_cut_off_from_etcd_says_within_a_lease_that_it_knows_no_lead
     let leader = cluster.urls[0].clone();
     let follows = |cluster: &Cluster| {
         let status = cluster.status(1);
-        status["leader"] == leader.as_str() && status["healthy"] == true && status["leader_unknown_since"].is_null()
+        status["leader"] == leader.as_str()
+            && status["healthy"] == true
+            && status["leader_unknown_since"].is_null()
     };
     let endpoint = || cluster.coordinators[1].as_ref().unwrap().metrics();
     let critical = |count: u8| {

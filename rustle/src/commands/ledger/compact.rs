@@ -59,14 +59,14 @@ fn in_file(path: &Path) -> anyhow::Result<Answer> {
     let archives = Ledger::compact(path)?;
     drop(progress);
     let after = length(path).with_context(|| format!("the length of {}", path.display()))?;
-    Ok(answer(&path.display().to_string(), &archives)
-        .with("bytes_before", before)
-        .with("bytes_after", after))
+    Ok(answer(&path.display().to_string(), &archives).with("bytes_before", before).with("bytes_after", after))
 }
 
 fn in_store(url: &str, store: LedgerStore) -> anyhow::Result<Answer> {
     match store {
-        LedgerStore::File => anyhow::bail!("--store is {url}; allowed: etcd://…, or --data-dir or --file for a file"),
+        LedgerStore::File => {
+            anyhow::bail!("--store is {url}; allowed: etcd://…, or --data-dir or --file for a file")
+        }
         #[cfg(feature = "etcd")]
         LedgerStore::Etcd(config) => {
             use ledger::etcd::{Candidacy, Election};
