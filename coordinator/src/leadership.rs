@@ -1,7 +1,7 @@
 //! Leadership among several coordinators over one ledger in etcd. A coordinator stands by until it is elected, leads
 //! until it can't be sure of its lease any more, and stands by again.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -16,7 +16,6 @@ use node::process::runtime::spawn;
 use node::process::shutdown::drain;
 use node::security::ServerSecurity;
 use node::telemetry::build_info::record_build_info;
-use node::telemetry::live_page::Text;
 use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport};
 use node::telemetry::recorder::install_recorder;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +34,10 @@ use crate::known_leader::{KnownLeader, LeaderView};
 use crate::metric_definitions::{EPOCH, describe_metrics};
 use crate::status_page;
 
+mod current;
+
+use current::Current;
+
 /// The time that the standby server may take to end its connections before this coordinator leads.
 const STANDBY_DRAIN_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -51,34 +54,6 @@ struct LeaderLoop {
     readiness: Readiness,
     current: Current,
     shutdown: CancellationToken,
-}
-
-/// The coordinator of this process while it leads.
-#[derive(Clone, Default)]
-struct Current(Arc<Mutex<Option<Leading>>>);
-
-#[derive(Clone)]
-struct Leading {
-    coordinator: Weak<Coordinator>,
-    seat: Arc<LeaderLease>,
-}
-
-impl Current {
-    fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<LeaderLease>) {
-        let leading = Leading { coordinator: Arc::downgrade(coordinator), seat: seat.clone() };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leading);
-    }
-
-    fn get(&self) -> Option<Arc<Coordinator>> {
-        let leading = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        leading.filter(|leading| leading.seat.left().is_some())?.coordinator.upgrade()
-    }
-
-    /// Returns a source of text from the coordinator while it leads, and of another text otherwise.
-    fn text(&self, otherwise: &'static str, text: fn(&Coordinator) -> String) -> Text {
-        let current = self.clone();
-        Arc::new(move || current.get().map_or_else(|| otherwise.to_owned(), |coordinator| text(&coordinator)))
-    }
 }
 
 /// What the status page shows while another coordinator leads.
