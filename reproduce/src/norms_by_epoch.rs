@@ -82,7 +82,7 @@ pub fn norms_by_epoch(work: &Work) -> anyhow::Result<Findings> {
 fn summary(rows: &[Row]) -> String {
     let mut gains: Vec<f64> = rows.iter().map(|row| row.gain() * 100.0).collect();
     gains.sort_by(f64::total_cmp);
-    let (least, median, most) = (gains[0], gains[gains.len() / 2], gains[gains.len() - 1]);
+    let [least, median, most] = [0, rows.len() / 2, rows.len() - 1].map(|rank| gains[rank]);
     let count = rows.len();
     format!(
         "RmsLoss is lower by {least:.2} to {most:.2} % in these {count} rows, at the median by {median:.2} %."

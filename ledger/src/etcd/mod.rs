@@ -59,7 +59,8 @@ impl Ledger {
     pub fn compact_led(term: Term) -> Result<Archives> {
         let ledger = Self::lead(term)?;
         let done = ledger.archive_destroyed()?;
-        ledger.store.forget_replaced().map_err(|error| done.failed(ledger.store.path(), error))?;
+        let check = |db: &redb::Database, path: &std::path::Path| verify::verify(db, path).map(drop);
+        ledger.store.forget_replaced(check).map_err(|error| done.failed(ledger.store.path(), error))?;
         Ok(done)
     }
 

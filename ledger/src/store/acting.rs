@@ -77,8 +77,11 @@ impl ActingStore {
 
     /// Gives up room as [`Store::forget_replaced`] does.
     #[cfg(feature = "etcd")]
-    pub fn forget_replaced(&self) -> Result<(), LedgerError> {
-        self.store.forget_replaced()
+    pub fn forget_replaced(
+        &self,
+        check: impl FnOnce(&redb::Database, &Path) -> Result<(), LedgerError>,
+    ) -> Result<(), LedgerError> {
+        self.store.forget_replaced(check)
     }
 
     /// Stops the store as [`Store::stop`] does.
