@@ -15,8 +15,10 @@ pub use audit::problem_of_audit_log;
 pub use monitor::{Conditions, HealthMonitor};
 pub use problem::{Problem, Severity, wall_time};
 pub use problems::{not_renewed, problems_of_cluster, problems_of_machine};
+#[cfg(feature = "etcd")]
+pub use standing_by::problems_standing_by;
 #[cfg(any(feature = "etcd", test))]
-pub use standing_by::{obstacle, problems_standing_by, status_standing_by};
+pub use standing_by::{obstacle, status_standing_by};
 
 /// Returns whether no problem is critical.
 pub fn is_healthy(problems: &[Problem]) -> bool {
