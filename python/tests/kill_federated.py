@@ -29,13 +29,7 @@ def of_users() -> Train:
         checkpoint = Checkpoint(folder, session)
         batches = rustle.Batches(schemes.uls(2, schemes.fixed_order(4)), [3, 1, 4, 2] * 6, STEPS, bytes(32))
         training = user_level.Training(session, batches, commitment=commitment)
-        model = np.zeros(session.dimension, np.float32)
-        if checkpoint.goes_on():
-            model, cursor = checkpoint.unpickle()
-            session.resume(cursor, replay=commitment == "exact")
-            checkpoint.resumed()
-        else:
-            checkpoint.pickle((model, session.cursor()))
+        model = checkpoint.begin_or_resume(np.zeros(session.dimension, np.float32), commitment)
         for round, ids in training:
             gradients = np.cos(model[None, :] + ids[:, None])
             model = model - np.float32(0.1) * training.noisy_mean(round, gradients)

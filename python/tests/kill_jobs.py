@@ -63,6 +63,16 @@ class Checkpoint:
     def unpickle(self) -> Any:
         return pickle.loads(self.path.read_bytes())
 
+    def begin_or_resume(self, model: np.ndarray, commitment: str) -> np.ndarray:
+        """The model of the checkpoint, or this first one, once it is kept: for programs whose state is a model alone."""
+        if not self.goes_on():
+            self.pickle((model, self.session.cursor()))
+            return model
+        kept, cursor = self.unpickle()
+        self.session.resume(cursor, replay=commitment == "exact")
+        self.resumed()
+        return kept
+
 
 def in_process(folder: Path) -> str:
     return f"inproc://{folder}?threads=1"
@@ -72,13 +82,7 @@ def of_session(url: Callable[[Path], str] = in_process) -> Train:
     def train(folder: Path, commitment: str) -> Iterable[np.ndarray]:
         session = rustle.connect(url(folder))
         checkpoint = Checkpoint(folder, session)
-        model = np.zeros(session.dimension, np.float32)
-        if checkpoint.goes_on():
-            model, cursor = checkpoint.unpickle()
-            session.resume(cursor, replay=commitment == "exact")
-            checkpoint.resumed()
-        else:
-            checkpoint.pickle((model, session.cursor()))
+        model = checkpoint.begin_or_resume(np.zeros(session.dimension, np.float32), commitment)
         for step in range(session.next_step, session.iterations):
             gradient = np.cos(model) + np.float32(step)
             model = model - np.float32(0.1) * session.privatize_(gradient, step, commitment=commitment)

@@ -159,12 +159,10 @@ fn absent(now: Instant, worker: &WorkerId, absence: &Absence) -> Option<Problem>
 pub fn not_renewed(trouble: &AnchorTrouble) -> Problem {
     let AnchorTrouble { store, reason, is_leased } = trouble;
     let severity = if *is_leased { Severity::Warning } else { Severity::Critical };
-    let effect = if *is_leased {
-        "soon nothing is bound and no shard goes to another worker"
-    } else {
-        "nothing is bound and no shard goes to another worker"
-    };
-    let what = format!("the ledger's anchor in {store} is not renewed, and {effect}: {reason}");
+    let soon = if *is_leased { "soon " } else { "" };
+    let what = format!(
+        "the ledger's anchor in {store} is not renewed, and {soon}nothing is bound and no shard goes to another worker: {reason}"
+    );
     let next_step = "make the checkpoint store reachable and writable for the coordinator; or restart it with another \
                      --checkpoint-url, or none, once you know that no copy of this ledger runs";
     Problem::new(severity, "anchor_not_renewed", what, next_step)

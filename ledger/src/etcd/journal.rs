@@ -285,7 +285,7 @@ impl Backend for Journal {
         transaction.commit().map_err(|error| CommitError::Unknown(format!("the tables in memory: {error}")))
     }
 
-    fn forget_replaced(&self, transaction: &WriteTransaction) -> Result<(), CommitError> {
+    fn compact_log(&self, transaction: &WriteTransaction) -> Result<(), CommitError> {
         let mut length = self.length.lock().unwrap_or_else(PoisonError::into_inner);
         length.weighed = length.bytes;
         self.shorten(transaction, &mut length)

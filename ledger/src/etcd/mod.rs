@@ -60,7 +60,7 @@ impl Ledger {
         let ledger = Self::lead(term)?;
         let done = ledger.archive_destroyed()?;
         let check = |db: &redb::Database, path: &std::path::Path| verify::verify(db, path).map(drop);
-        ledger.store.forget_replaced(check).map_err(|error| done.failed(ledger.store.path(), error))?;
+        ledger.store.compact_log(check).map_err(|error| done.failed(ledger.store.path(), error))?;
         Ok(done)
     }
 

@@ -75,13 +75,13 @@ impl ActingStore {
         self.store.write(what, stamp, body)
     }
 
-    /// Gives up room as [`Store::forget_replaced`] does.
+    /// Compacts the log as [`Store::compact_log`] does.
     #[cfg(feature = "etcd")]
-    pub fn forget_replaced(
+    pub fn compact_log(
         &self,
         check: impl FnOnce(&redb::Database, &Path) -> Result<(), LedgerError>,
     ) -> Result<(), LedgerError> {
-        self.store.forget_replaced(check)
+        self.store.compact_log(check)
     }
 
     /// Stops the store as [`Store::stop`] does.

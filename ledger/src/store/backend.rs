@@ -18,9 +18,9 @@ pub trait Backend: Send + Sync {
     /// Returns once the changes are durable. Until then no caller may hear of them.
     fn commit(&self, transaction: WriteTransaction, changes: &[Change]) -> Result<(), CommitError>;
 
-    /// Gives up the room of changes that later ones have replaced, where the storage keeps them. `transaction` reads the tables.
+    /// Removes changes that later ones have replaced, where the storage keeps a log of them. `transaction` reads the tables.
     #[cfg(feature = "etcd")]
-    fn forget_replaced(&self, _transaction: &WriteTransaction) -> Result<(), CommitError> {
+    fn compact_log(&self, _transaction: &WriteTransaction) -> Result<(), CommitError> {
         Ok(())
     }
 }

@@ -172,10 +172,10 @@ impl Store {
         })
     }
 
-    /// Gives up the room of changes that later ones have replaced. The tables pass `check` first, since what is given up can't be
-    /// read again.
+    /// Removes changes that later ones have replaced from the storage's log. The tables pass `check` first, since what is removed
+    /// can't be read again.
     #[cfg(feature = "etcd")]
-    pub fn forget_replaced(
+    pub fn compact_log(
         &self,
         check: impl FnOnce(&Database, &Path) -> Result<(), LedgerError>,
     ) -> Result<(), LedgerError> {
@@ -183,7 +183,7 @@ impl Store {
             check(&self.db, &self.path)?;
             let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
             self.backend
-                .forget_replaced(&transaction)
+                .compact_log(&transaction)
                 .map_err(|commit_error| self.not_committed(commit_error))?;
             transaction.abort().map_err(|error| self.failed(Fail::Store(error.into())))
         })

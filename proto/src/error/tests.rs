@@ -44,19 +44,7 @@ fn one_of_each() -> Vec<ServiceError> {
         KeyMismatch { job: text(), expected: text(), actual: text() },
         RowBeyondIterations { row: 1, iterations: 1 },
         RangeBeyondDimension { start: 0, end: 2, dimension: 1 },
-        BudgetExceeded(Box::new(BudgetShortfall {
-            data_set: text(),
-            tenant: text(),
-            block: text(),
-            delta: text(),
-            budget: text(),
-            spent: text(),
-            reserved: text(),
-            left: text(),
-            asked: text(),
-            total: text(),
-            fits: text(),
-        })),
+        BudgetExceeded(Box::new(shortfall("", ""))),
         ApprovalRequired { data_set: text(), change: text(), reason: text(), remedy: text() },
         AlreadyBound { job: text(), branch: 0, row: 0 },
         BranchSuperseded { job: text(), branch: 0, current: 1, from_row: 0 },
@@ -162,10 +150,9 @@ fn a_copied_ledger_is_named_in_the_command_that_adopts_it() {
     assert!(error.contains("can't be adopted") && !error.contains("rustle ledger adopt"), "{error}");
 }
 
-#[test]
-fn a_shortfall_names_the_command_that_raises_what_is_short() {
+fn shortfall(tenant: &str, block: &str) -> BudgetShortfall {
     let text = String::new;
-    let shortfall = |tenant: &str, block: &str| BudgetShortfall {
+    BudgetShortfall {
         data_set: "mails".to_owned(),
         tenant: tenant.to_owned(),
         block: block.to_owned(),
@@ -177,7 +164,11 @@ fn a_shortfall_names_the_command_that_raises_what_is_short() {
         asked: text(),
         total: text(),
         fits: text(),
-    };
+    }
+}
+
+#[test]
+fn a_shortfall_names_the_command_that_raises_what_is_short() {
     let cases = [
         (shortfall("", ""), "(rustle budget grant mails --epsilon EPSILON --delta 1e-6)"),
         (shortfall("red", ""), "(rustle budget share mails --tenant red --epsilon EPSILON --delta 1e-6)"),
