@@ -91,7 +91,7 @@ async fn a_row_before_those_bound_counts_like_any_other() {
 async fn a_job_that_could_not_be_finished_is_not_created() {
     for (quotas, flag) in [
         (QuotaSettings { job_rows: 7, ..QuotaSettings::default() }, "--max-job-rows"),
-        (QuotaSettings { job_bytes: 3_199, ..QuotaSettings::default() }, "--max-job-bytes"),
+        (QuotaSettings { job_bytes: 4_799, ..QuotaSettings::default() }, "--max-job-bytes"),
     ] {
         let folder = TempDir::new().unwrap();
         let coordinator = with_quotas(&folder, quotas);
@@ -141,8 +141,8 @@ async fn branches_beyond_a_jobs_total_are_refused_and_the_last_one_is_found_agai
 #[tokio::test]
 async fn bytes_of_a_job_hold_its_branches_and_rows() {
     let folder = TempDir::new().unwrap();
-    let coordinator = with_quotas(&folder, QuotaSettings { job_bytes: 4_000, ..QuotaSettings::default() });
-    coordinator.create_job(create(4096, 8)).await.unwrap();
+    let coordinator = with_quotas(&folder, QuotaSettings { job_bytes: 5_500, ..QuotaSettings::default() });
+    coordinator.create_job(create(4096, 16)).await.unwrap();
     coordinator.open_branch(rewind(0)).await.unwrap();
     is_refused(&coordinator.open_branch(rewind(1)).await.unwrap_err(), "--max-job-bytes");
     let on_branch = |rows| Bind { branch: 1, ..bind(rows, "x") };
