@@ -28,7 +28,7 @@ fn delta_of(losses: &Losses, epsilon: f64) -> f64 {
 fn a_hundred_batches_lie_in_the_published_bracket() {
     for (epochs, range) in [(1, 0.8576..0.8584), (10, 1.9634..1.9651)] {
         let upper = account(&epoch(1.0, 100, 1).times(epochs)).epsilon(1e-6).unwrap();
-        let lower = allocation::epsilon_at_least(1.0, 100, epochs, 1e-6).unwrap();
+        let lower = allocation::epsilon_at_least(1.0, 100, 1, epochs, 1e-6).unwrap();
         assert!(lower <= upper && upper <= lower * 1.0005, "{epochs}: {lower}, {upper}");
         assert!(range.contains(&lower) && range.contains(&upper), "{epochs}: {lower}, {upper}");
     }
@@ -42,7 +42,7 @@ fn small_deltas_are_within_reach() {
         [(4.0, 127, 1e-9, 1.01), (1.0, 1000, 1e-12, 10.0), (1.0, 100, 1e-16, 10.0)]
     {
         let upper = account(&epoch(sigma, batches, 1)).epsilon(delta).unwrap();
-        let lower = allocation::epsilon_at_least(sigma, batches, 1, delta).unwrap();
+        let lower = allocation::epsilon_at_least(sigma, batches, 1, 1, delta).unwrap();
         assert!(lower <= upper && upper <= lower * slack, "{sigma} {batches} {delta}: {lower}, {upper}");
     }
 }
@@ -51,7 +51,7 @@ fn small_deltas_are_within_reach() {
 fn the_least_noise_has_an_account() {
     for batches in 1..=3 {
         let upper = account(&epoch(0.1, batches, 1)).epsilon(1e-6).unwrap();
-        let lower = allocation::epsilon_at_least(0.1, batches, 1, 1e-6).unwrap();
+        let lower = allocation::epsilon_at_least(0.1, batches, 1, 1, 1e-6).unwrap();
         assert!(lower <= upper && upper.is_finite(), "{batches}: {lower}, {upper}");
     }
 }
@@ -204,4 +204,69 @@ fn what_has_no_account_is_refused() {
         let error = Account::new(&wrong, Neighbouring::ZeroOut).unwrap_err();
         assert!(matches!(error, AccountingError::Invalid { .. }), "{error}");
     }
+}
+
+/// δ(ε) of both directions of two of three batches at σ = 1, by direct integration.
+fn exact_of_two_of_three(epsilon: f64) -> (f64, f64) {
+    const STEP: f64 = 0.1;
+    let nodes: Vec<(f64, f64)> = (-80..=90)
+        .map(|node| f64::from(node) * STEP)
+        .map(|x| ((x - 0.5).exp(), ln_density(x).exp() * STEP))
+        .collect();
+    let level = epsilon.exp();
+    let (mut remove, mut add) = (0.0, 0.0);
+    for (a, mass_a) in &nodes {
+        for (b, mass_b) in &nodes {
+            for (c, mass_c) in &nodes {
+                let ratio = (a * b + a * c + b * c) / 3.0;
+                let mass = mass_a * mass_b * mass_c;
+                remove += mass * (ratio - level).max(0.0);
+                add += mass * (1.0 - level * ratio).max(0.0);
+            }
+        }
+    }
+    (remove, add)
+}
+
+#[test]
+fn several_batches_are_bracketed_by_direct_integration() {
+    for delta in [1e-2, 1e-5] {
+        let upper = account(&epoch(1.0, 3, 2)).epsilon(delta).unwrap();
+        let lower = allocation::epsilon_at_least(1.0, 3, 2, 1, delta).unwrap();
+        let delta_at = |epsilon| {
+            let (remove, add) = exact_of_two_of_three(epsilon);
+            remove.max(add)
+        };
+        assert!(lower > 0.87 * upper, "{delta}: {lower} {upper}");
+        // The integrand has kinks, which cost the sum less than a hundredth.
+        assert!(
+            delta_at(lower) >= 0.99 * delta && delta_at(upper) <= 1.01 * delta,
+            "{delta}: {lower} {upper}"
+        );
+    }
+}
+
+/// In units of the upper bound: least of each setting, as was found.
+#[test]
+fn several_batches_are_bracketed() {
+    for (sigma, t, k, epochs, delta, least) in [
+        (1.0, 100, 2, 1, 1e-6, 0.93),
+        (1.0, 100, 10, 1, 1e-6, 0.93),
+        (1.0, 100, 2, 10, 1e-6, 0.98),
+        (2.0, 1000, 5, 4, 1e-6, 0.999),
+        (0.5, 100, 2, 1, 1e-6, 0.8),
+        (4.0, 100, 50, 3, 1e-5, 0.99),
+        (1.0, 100, 100, 2, 1e-6, 0.9999),
+        (1e3, 100, 2, 1, 1e-9, 0.0),
+        (0.01, 100, 2, 1, 1e-6, 0.0),
+    ] {
+        let upper = account(&epoch(sigma, t, k).times(epochs)).epsilon(delta).unwrap();
+        let lower = allocation::epsilon_at_least(sigma, t, k, epochs, delta).unwrap();
+        let setting = format!("{sigma} {t} {k} {epochs} {delta}: {lower} {upper}");
+        assert!(lower <= upper * (1.0 + 1e-9) && lower >= least * upper, "{setting}");
+    }
+    let many = allocation::epsilon_at_least(1.0, 1 << 17, 2, 1, 1e-6);
+    assert!(matches!(many, Err(AccountingError::OutOfReach { .. })), "{many:?}");
+    let more = allocation::epsilon_at_least(1.0, 3, 4, 1, 1e-6);
+    assert!(matches!(more, Err(AccountingError::Invalid { .. })), "{more:?}");
 }

@@ -23,6 +23,7 @@
 mod grid;
 mod law;
 mod lower;
+mod several;
 
 use self::grid::Ratios;
 pub use self::law::Bound;

@@ -27,12 +27,12 @@ impl RandomAllocation {
             .times(epochs)
     }
 
-    /// Adds a lower bound of ε, which is known where a record joins one batch of several.
+    /// Adds a lower bound of ε, where one is known.
     pub fn with_lower_bound(&self, sigma: f64, delta: Option<f64>, answer: Answer) -> anyhow::Result<Answer> {
-        let Some(delta) = delta.filter(|_| self.selected == 1 && sigma >= allocation::LEAST_NOISE) else {
+        let Some(delta) = delta.filter(|_| sigma >= allocation::LEAST_NOISE) else {
             return Ok(answer);
         };
-        match allocation::epsilon_at_least(sigma, self.batches_per_epoch, self.epochs, delta) {
+        match allocation::epsilon_at_least(sigma, self.batches_per_epoch, self.selected, self.epochs, delta) {
             Ok(lower) => Ok(answer.with("epsilon_lower", lower)),
             // So much noise, or so many batches, that nothing is said from below.
             Err(AccountingError::OutOfReach { .. }) => Ok(answer),
