@@ -40,11 +40,13 @@
 //! * `candidates`: the mechanisms to evaluate; `amplification`: the band counts to try under sampling.
 //! * `evaluate`: one candidate optimized, calibrated and measured; `recommend`: the entry to take, with the
 //!   reason.
+//! * `batch_size`: the noise of each batch size, for a data set and a number of gradients.
 //! * `on_grid`: plans on a grid that keep what was promised of floats.
 
 #![deny(missing_docs)]
 
 mod amplification;
+mod batch_size;
 mod candidates;
 mod entry;
 mod evaluate;
@@ -59,6 +61,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 pub use amplification::bands_to_try;
+pub use batch_size::{BatchSizeEntry, BatchSizeRequest, batch_sizes, recommended_batch_size};
 pub use entry::Entry;
 pub use on_grid::{calibrate_on_grid, delta_on_grid, on_grid, with_accounted_noise};
 pub use recommend::{Recommendation, recommend};

@@ -1,6 +1,7 @@
 //! `rustle plan`: creates, compares and plots plans.
 
 mod amplified;
+mod batch_size;
 mod coefficients;
 mod compare;
 mod extend;
@@ -28,6 +29,8 @@ pub enum PlanCommand {
     Optimize(optimize::OptimizeArgs),
     /// Compare every mechanism at one (ε, δ) and recommend one
     Suggest(suggest::SuggestArgs),
+    /// Recommend a batch size and a number of rounds, for a data set and a number of gradients
+    BatchSize(batch_size::BatchSizeArgs),
     /// Compare plans side by side
     Compare(compare::CompareArgs),
     /// Plot plans as SVG
@@ -51,6 +54,7 @@ impl PlanCommand {
         match self {
             Self::Optimize(args) => optimize::run(&args, format),
             Self::Suggest(args) => suggest::run(&args, format),
+            Self::BatchSize(args) => batch_size::run(&args, format),
             Self::Compare(args) => compare::run(&args, format),
             Self::Plot(args) => plot::run(&args, format),
             Self::Resources(args) => resources::run(&args, format),

@@ -288,7 +288,7 @@ fn per_second(rate: Option<f64>) -> String {
 }
 
 /// Parses a share in per cent, with or without the sign, to a fraction.
-fn percent(text: &str) -> Result<f64, String> {
+pub fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim().trim_end_matches('%').trim_end().parse().ok();
     match number {
         Some(number) if (0.0..=1000.0).contains(&number) => Ok(number / 100.0),
