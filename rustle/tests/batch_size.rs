@@ -24,7 +24,7 @@ fn a_batch_size_is_recommended_for_data_and_compute() {
     for field in ["batch_size", "iterations", "noise_multiplier", "noise_batch_ratio"] {
         assert_eq!(first[field], answer[field], "{field}: {answer}");
     }
-    // What it recommends costs what was asked for.
+    // What it recommends satisfies the guarantee.
     let [q, sigma] = ["sampling_probability", "noise_multiplier"].map(|name| number(&answer, name));
     let rounds = &answer["iterations"];
     let account = bench.json(&format!(

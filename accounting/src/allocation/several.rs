@@ -22,7 +22,7 @@ const RESOLUTION: f64 = 32.0;
 const MOST_CELLS: f64 = 65_536.0;
 /// log₂ of the shortest and of the longest transform.
 const LENGTHS: (u32, u32) = (8, 18);
-/// Most values of T that are told apart once the rounds are added up.
+/// Most values of T that stay distinct once the rounds are added up.
 const MOST_VALUES: usize = 1 << 12;
 /// Standard deviations of T that a transform holds on both sides.
 const DEVIATIONS: f64 = 8.0;
