@@ -130,17 +130,27 @@ fn near(found: &[Entry]) -> Vec<&Entry> {
 /// of as many bands, which gains some per cent and takes most of a search's time; those whose Toeplitz strategy is far off
 /// are not searched. Where no Toeplitz strategy can serve, as with learning rates, all band counts are.
 fn general_bands(request: &Request, found: &[Entry]) -> Vec<Candidate> {
+    let is_affordable = |bands: &u64| request.iterations.saturating_mul(*bands) <= BAND_MF_NUMBERS;
     let is_toeplitz = |entry: &&Entry| entry.mechanism == MechanismKind::BandToeplitz.name();
     let bands: Vec<u64> = if in_given_order(found).any(|entry| is_toeplitz(&entry)) {
-        near(found).into_iter().filter(is_toeplitz).filter_map(|entry| entry.size).collect()
+        let toeplitz = near(found).into_iter().filter(is_toeplitz);
+        let sized = toeplitz.filter_map(|entry| Some((entry.size?, entry.fits)));
+        widest_of_like(sized.filter(|(bands, _)| is_affordable(bands)).collect())
     } else {
-        ladder(widest(request).min(MOST_BANDS))
+        ladder(widest(request).min(MOST_BANDS)).into_iter().filter(is_affordable).collect()
     };
-    let is_affordable = |bands: &u64| request.iterations.saturating_mul(*bands) <= BAND_MF_NUMBERS;
-    let affordable = bands.into_iter().filter(is_affordable);
     let sampling = Sampling::MinSep(request.participation);
     let method = |bands: u64| Method::Search(Family::BandMfByEpoch { bands: bands as usize });
-    affordable.map(|bands| Candidate { method: method(bands), sampling }).collect()
+    bands.into_iter().map(|bands| Candidate { method: method(bands), sampling }).collect()
+}
+
+/// Returns the band counts, each with whether it fits, but those that one less than an eighth larger stands for, which fits alike:
+/// both searches would take as long, and give as much.
+fn widest_of_like(mut sized: Vec<(u64, bool)>) -> Vec<u64> {
+    sized.sort_unstable();
+    let is_like = |(bands, fits): (u64, bool), wider: (u64, bool)| fits == wider.1 && 8 * wider.0 < 9 * bands;
+    let is_kept = |i: &usize| sized.get(i + 1).is_none_or(|wider| !is_like(sized[*i], *wider));
+    (0..sized.len()).filter(is_kept).map(|i| sized[i].0).collect()
 }
 
 /// Without amplification, under the request's participation.
@@ -188,4 +198,17 @@ fn sampled(request: &Request, q: f64) -> Vec<Candidate> {
         Candidate { method, sampling }
     };
     bands_to_try(request.iterations, q).into_iter().map(with_bands).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_like_band_counts_the_widest_is_searched() {
+        assert_eq!(widest_of_like(vec![(262, true), (128, true), (256, true)]), [128, 262]);
+        // An eighth more is another strategy, and so is one that does not fit.
+        assert_eq!(widest_of_like(vec![(288, true), (256, true)]), [256, 288]);
+        assert_eq!(widest_of_like(vec![(262, false), (256, true)]), [256, 262]);
+    }
 }

@@ -196,3 +196,62 @@ fn norms_by_epoch_are_below_the_published_optimum() {
         assert!(free.loss < 0.99 * equal.loss, "{} {}", free.loss, equal.loss);
     }
 }
+
+#[test]
+fn a_comparison_ends_in_few_steps_below_the_losses_of_plain_unknowns() {
+    // (n, bands = min_sep, k), the loss and the steps of a search of the columns' numbers themselves.
+    let known = [
+        (64, 8, 8, 7.179258457, 45),
+        (100, 25, 4, 4.755970683, 67),
+        (256, 16, 16, 13.864807050, 51),
+        (400, 100, 4, 5.609701130, 97),
+        (512, 16, 32, 25.545041988, 51),
+        (1000, 100, 10, 11.095034466, 99),
+    ];
+    for (n, min_sep, k, loss, steps) in known {
+        let rule = Participation::new(min_sep, k).unwrap();
+        let target = Target::new(n, rule, Objective::Rms).with_least_gain(1e-4);
+        let family = Family::BandMfByEpoch { bands: min_sep as usize };
+        let found = optimize(family, &target, &mut |_| ControlFlow::Continue(())).unwrap();
+        println!("n={n} b={min_sep} k={k}: {:.9} in {} steps", found.loss, found.iterations);
+        assert!(found.loss < loss * (1.0 + 1e-6), "{n}: {} and {loss}", found.loss);
+        assert!(found.iterations < steps, "{n}: {} and {steps}", found.iterations);
+    }
+}
+
+#[test]
+fn other_errors_and_workloads_end_at_their_losses() {
+    // The losses of a search of the columns' numbers themselves; one of Y·F stalls at 20.1, and at 5.83.
+    let rule = Participation::new(25, 4).unwrap();
+    let momentum = Target::new(100, rule, Objective::Rms).with_workload(cool_down(100));
+    let weights: Arc<[f64]> = (0..400).map(|t| if t % 50 == 49 { 1.0 } else { 0.01 }).collect();
+    let rule = Participation::new(100, 4).unwrap();
+    let weighted = Target::new(400, rule, Objective::Weighted(weights));
+    for (bands, target, loss) in [(25, momentum, 19.001775652), (100, weighted, 4.895119387)] {
+        let family = Family::BandMfByEpoch { bands };
+        let found = optimize(family, &target, &mut |_| ControlFlow::Continue(())).unwrap();
+        assert!(found.loss < loss * (1.0 + 1e-6), "{} and {loss}", found.loss);
+    }
+}
+
+#[test]
+fn searches_by_epoch_do_not_end_where_they_begin() {
+    // More epochs than participations: where all norms are equal the loss has a kink, at which a search must not end.
+    for (n, min_sep, k, most) in [(54, 8, 3, 4.2824), (15, 6, 2, 2.4749), (160, 6, 12, 14.229)] {
+        let target = Target::new(n, Participation::new(min_sep, k).unwrap(), Objective::Rms);
+        let bands = min_sep as usize;
+        let free =
+            optimize(Family::BandMfByEpoch { bands }, &target, &mut |_| ControlFlow::Continue(())).unwrap();
+        println!("n={n} b={min_sep} k={k}: {:.8} in {} steps", free.loss, free.iterations);
+        assert!(free.loss < most, "{n}: {}", free.loss);
+    }
+}
+
+#[test]
+fn equal_norms_are_kept_where_nothing_gains() {
+    let target = Target::new(300, Participation::new(1, 20).unwrap(), Objective::Rms);
+    let equal = run(1, &target);
+    let free =
+        optimize(Family::BandMfByEpoch { bands: 1 }, &target, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(free.loss <= equal.loss * (1.0 + 1e-12), "{} {}", free.loss, equal.loss);
+}

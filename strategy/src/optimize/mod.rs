@@ -3,6 +3,7 @@
 mod band_inverse;
 mod band_mf;
 mod band_mf_error;
+mod band_mf_filter;
 mod band_mf_knots;
 mod band_mf_norms;
 mod band_toeplitz;
