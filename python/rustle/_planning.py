@@ -31,6 +31,7 @@ def plan(
     clip_norm: float = 1.0,
     mechanism: str | None = None,
     size: int | None = None,
+    column_norms: str | None = None,
     objective: str = "rms",
     sampling_probability: float | None = None,
     workers: int = 1,
@@ -48,6 +49,9 @@ def plan(
     ``epochs``: the same number, where records are in one batch of each epoch. One of them must be given: noise for one
     participation would be several times too small for many. ``dimension`` or ``parameters`` (names with shapes): the flattened vector. ``clip_norm``: ζ, in the gradient's own
     units. ``mechanism``: blt, band-mf, band-toeplitz, identity, …; ``size``: its bands or buffers.
+    ``column_norms``: norms of C's columns, for band-mf, band-toeplitz and blt: ``"by-epoch"``, one for each epoch of min_sep steps,
+    which makes the rms error smaller at the same sensitivity, or ``"equal"``, as published; without, by-epoch for band-mf, else
+    equal. Those of a blt are by epoch with ``float=True`` alone. Without ``mechanism`` both are weighed.
     ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so. ``within``: the excess
     over the least error for which less state is preferred; 0.05 is 5 %.
 
@@ -62,7 +66,8 @@ def plan(
     run = _run(iterations, min_sep, often, clip_norm, dimension, parameters, objective)
     grid = _grid_choice.chosen(dimension, parameters, batch_size, summing_error, rounding, norm_dtype, float)
     promise, search = _promise(epsilon, delta), _search(sampling_probability, workers, memory_per_worker, within)
-    found = _float_plan(run, promise, mechanism, size, *search, grid is not None)
+    one = _one_mechanism(mechanism, size, column_norms, grid is not None)
+    found = _native.optimise(run, promise, *one) if one else _best_of_all(run, promise, *search, grid is not None)
     if grid is None:
         return found
     if sampling_probability is not None and mechanism is None:
@@ -70,22 +75,34 @@ def plan(
     return calibrate(found.on_grid(*grid), epsilon=epsilon, delta=delta)
 
 
-def _float_plan(
+def _one_mechanism(
+    mechanism: str | None, size: int | None, column_norms: str | None, on_grid: bool
+) -> tuple[str, int | None, str | None] | None:
+    """The mechanism to plan for, its size and the norms of its columns; None where all are to be compared."""
+    if size is not None:
+        size = _arguments.whole("size", size)
+    if column_norms is not None:
+        column_norms = _arguments.one_of("column_norms", column_norms, ("by-epoch", "equal"))
+    if mechanism is None:
+        for name, value in (("size", size), ("column_norms", column_norms)):
+            if value is not None:
+                raise _arguments.refused(name, value, "none without a mechanism")
+        return None
+    mechanism = _arguments.text("mechanism", mechanism)
+    if on_grid and mechanism == "blt" and column_norms == "by-epoch":
+        allowed = "equal, or float=True, as the scaled columns of a blt have no rows on a grid; or mechanism=\"band-toeplitz\""
+        raise _arguments.refused("column_norms", column_norms, f"for blt, {allowed}")
+    return mechanism, size, column_norms
+
+
+def _best_of_all(
     run: dict[str, Any],
     promise: tuple[float, float],
-    mechanism: str | None,
-    size: int | None,
     sampling_probability: float | None,
     workers: tuple[int, int | None],
     within: float,
     on_grid: bool,
 ) -> Plan:
-    if size is not None:
-        size = _arguments.whole("size", size)
-    if mechanism is not None:
-        return _native.optimise(run, promise, _arguments.text("mechanism", mechanism), size)
-    if size is not None:
-        raise errors.make("invalid_argument", f"size is {size}; allowed: none without a mechanism")
     answer, plans = _native.suggest(run, promise, sampling_probability, workers, within, on_grid)
     chosen = json.loads(answer)["recommended"]
     if chosen is None:

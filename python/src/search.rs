@@ -135,7 +135,8 @@ pub fn keep_on_grid(
     Ok(Plan(py.detach(|| planner::on_grid(&plan.0, rounding, summing_error))?))
 }
 
-/// One mechanism, optimised for prefix sums and calibrated to (ε, δ). `size`: bands or buffers.
+/// One mechanism, optimised for prefix sums and calibrated to (ε, δ). `size`: bands or buffers. `column_norms`: by-epoch or equal,
+/// as of `rustle plan optimize`.
 #[pyfunction]
 pub fn optimise(
     py: Python<'_>,
@@ -143,8 +144,10 @@ pub fn optimise(
     promise: (f64, f64),
     mechanism: &str,
     size: Option<usize>,
+    column_norms: Option<&str>,
 ) -> Result<Plan> {
-    let family = family(mechanism, size, &run)?;
+    let is_by_epoch = is_by_epoch(mechanism, column_norms)?;
+    let family = family(mechanism, size, is_by_epoch, &run)?;
     let target = Target::new(run.iterations, run.rule()?, run.objective()?);
     let ended = AtomicBool::new(false);
     let end = || ended.store(true, Ordering::Relaxed);
@@ -178,7 +181,21 @@ pub fn delta_on_grid(epsilon: f64, delta: f64) -> Result<f64> {
     Ok(planner::delta_on_grid(epsilon, delta)?)
 }
 
-fn family(mechanism: &str, size: Option<usize>, run: &Run) -> Result<Family> {
+/// Returns whether the norms of C's columns are one for each epoch, as of band-mf they are where nothing is given.
+fn is_by_epoch(mechanism: &str, column_norms: Option<&str>) -> Result<bool> {
+    let Some(name) = column_norms else { return Ok(mechanism == "band-mf") };
+    if !matches!(mechanism, "band-mf" | "band-toeplitz" | "blt") {
+        let allowed = format!("none with {mechanism}; for band-mf, band-toeplitz and blt, by-epoch or equal");
+        return Err(Refused::invalid("column_norms", format!("{name:?}"), allowed));
+    }
+    match name {
+        "by-epoch" => Ok(true),
+        "equal" => Ok(false),
+        other => Err(Refused::invalid("column_norms", format!("{other:?}"), "by-epoch, equal")),
+    }
+}
+
+fn family(mechanism: &str, size: Option<usize>, is_by_epoch: bool, run: &Run) -> Result<Family> {
     let bands = size.unwrap_or(run.min_sep.min(run.iterations) as usize);
     let sized = |family| Ok(family);
     let unsized_ = |family: Family| match size {
@@ -192,11 +209,16 @@ fn family(mechanism: &str, size: Option<usize>, run: &Run) -> Result<Family> {
         "tree" => unsized_(Family::Tree),
         "lambda-cgd" => unsized_(Family::LambdaCgd),
         "dense" => unsized_(Family::Dense),
-        "blt" => {
-            sized(size.map_or(Family::BltAuto { max_buffers: BUFFERS }, |buffers| Family::Blt { buffers }))
-        }
+        "blt" => sized(match size {
+            Some(buffers) if is_by_epoch => Family::BltByEpoch { buffers },
+            Some(buffers) => Family::Blt { buffers },
+            None if is_by_epoch => Family::BltAutoByEpoch { max_buffers: BUFFERS },
+            None => Family::BltAuto { max_buffers: BUFFERS },
+        }),
+        "band-toeplitz" if is_by_epoch => sized(Family::BandToeplitzByEpoch { bands }),
         "band-toeplitz" => sized(Family::BandToeplitz { bands }),
-        "band-mf" => sized(Family::BandMfByEpoch { bands }),
+        "band-mf" if is_by_epoch => sized(Family::BandMfByEpoch { bands }),
+        "band-mf" => sized(Family::BandMf { bands }),
         "band-sqrt" => sized(Family::BandSqrt { bands }),
         "band-inverse" => sized(Family::BandInverse { bands }),
         "band-inverse-sqrt" => sized(Family::BandInverseSqrt { bands }),

@@ -47,6 +47,26 @@ def test_columns_with_norms_by_epoch_are_weighed():
     assert all(entry["column_norms"] == "equal" for entry in rustle.suggest(float=True, **setting, objective="last"))
 
 
+@pytest.mark.parametrize("mechanism, size, default", [("band-mf", 16, 0), ("band-toeplitz", 16, 1), ("blt", 2, 1), ("blt", None, 1)])
+def test_the_norms_of_columns_are_chosen(mechanism, size, default):
+    setting = dict(iterations=128, epsilon=2.0, delta=1e-6, min_sep=16, max_participations=8, dimension=1000, float=True)
+    setting |= dict(mechanism=mechanism, size=size)
+    plans = [rustle.plan(**setting, column_norms=norms) for norms in ("by-epoch", "equal")]
+    by_epoch, equal = (plan.errors()["rms"] for plan in plans)
+    assert by_epoch < 0.99 * equal
+    assert all(plan.privacy(1e-6)["epsilon"] <= 2.0 * (1 + 1e-9) for plan in plans)
+    assert rustle.plan(**setting) == plans[default]
+
+
+def test_norms_by_epoch_on_a_grid():
+    setting = dict(iterations=32, epsilon=2.0, delta=1e-6, min_sep=8, max_participations=4, dimension=100, batch_size=4)
+    plan = rustle.plan(**setting, mechanism="band-toeplitz", column_norms="by-epoch")
+    equal = rustle.plan(**setting, mechanism="band-toeplitz", column_norms="equal")
+    assert plan.grid is not None and plan.errors()["rms"] < 0.99 * equal.errors()["rms"]
+    with pytest.raises(errors.InvalidArgument, match="column_norms is 'by-epoch'; allowed: for blt, equal, or float=True"):
+        rustle.plan(**setting, mechanism="blt", column_norms="by-epoch")
+
+
 def test_a_plan_in_a_file(tmp_path):
     plan = rustle.plan(float=True, **SETTING, parameters=[("w", (3, 4)), ("b", ())], mechanism="band-sqrt", size=3)
     # Into folders that are not there yet.
