@@ -5,7 +5,8 @@ use proto::{JobId, Result, ServiceError};
 
 use super::settings::{FLAG_JOB_BRANCHES, FLAG_JOB_BYTES, FLAG_JOB_ROWS, QuotaSettings};
 
-/// Bytes of the ledger's file for a row, at most: as many as one bound by itself takes among 1,000 jobs (docs/scaling.md).
+/// The most bytes of a ledger's file that a row takes, rounded up: one that is bound alone while many jobs bind in turn
+/// (docs/operations.md). Rows that are bound together take less.
 const ROW_BYTES: u64 = 600;
 /// Bytes for a branch besides its shards.
 const BRANCH_BYTES: u64 = 1024;

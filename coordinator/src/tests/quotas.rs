@@ -141,8 +141,8 @@ async fn branches_beyond_a_jobs_total_are_refused_and_the_last_one_is_found_agai
 #[tokio::test]
 async fn bytes_of_a_job_hold_its_branches_and_rows() {
     let folder = TempDir::new().unwrap();
-    let coordinator = with_quotas(&folder, QuotaSettings { job_bytes: 5_500, ..QuotaSettings::default() });
-    coordinator.create_job(create(4096, 16)).await.unwrap();
+    let coordinator = with_quotas(&folder, QuotaSettings { job_bytes: 6_000, ..QuotaSettings::default() });
+    coordinator.create_job(create(8192, 16)).await.unwrap();
     coordinator.open_branch(rewind(0)).await.unwrap();
     is_refused(&coordinator.open_branch(rewind(1)).await.unwrap_err(), "--max-job-bytes");
     let on_branch = |rows| Bind { branch: 1, ..bind(rows, "x") };
@@ -246,8 +246,8 @@ async fn checkpoints_hints_and_lines_have_rates_of_their_own() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_adds_so_many_bytes_a_day_over_all_jobs() {
     let folder = TempDir::new().unwrap();
-    // Ten rows of 400 bytes.
-    let quotas = QuotaSettings { caller_bytes_per_day: 4_000, ..QuotaSettings::default() };
+    // Ten rows of 600 bytes.
+    let quotas = QuotaSettings { caller_bytes_per_day: 6_000, ..QuotaSettings::default() };
     let coordinator = Arc::new(with_quotas(&folder, quotas));
     let noise = NoiseService(coordinator.clone());
     let message = |job: &str, rows: std::ops::Range<u64>| pb::BindRequest {

@@ -1,7 +1,7 @@
 //! `rustle ledger compact`: destroyed jobs archived, and the free room of the ledger's file, or of its log in etcd, given back.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use clap::{ArgGroup, Args};
@@ -9,20 +9,19 @@ use coordinator::{LedgerStore, LedgerStoreArgs};
 use ledger::{ArchivedJob, Archives, Ledger, MAX_ARCHIVE_BYTES, TooLargeArchive};
 use node::config::settings::Layers;
 
+use super::LedgerPlace;
 use crate::output::Answer;
 use crate::progress::Progress;
 
 #[derive(Clone, Debug, Args)]
-#[command(group = ArgGroup::new("place").required(true))]
+// In etcd the ledger has no file.
+#[command(mut_group("LedgerPlace", |group| group.required(false)))]
+#[command(group = ArgGroup::new("place").required(true).args(["data_dir", "file", "store"]))]
 pub struct CompactArgs {
-    /// Data folder of the coordinator, in which the ledger is ledger.redb
-    #[arg(long, value_name = "DIR", group = "place")]
-    data_dir: Option<PathBuf>,
-    /// File of the ledger, as `noise-worker mpi --ledger` names it
-    #[arg(long, value_name = "FILE", group = "place")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    place: LedgerPlace,
     /// URL of the ledger in etcd, as `coordinator --store` has it
-    #[arg(long, value_name = "URL", group = "place")]
+    #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// As `coordinator --store-tls-dir`
     #[arg(long, value_name = "DIR", requires = "store")]
@@ -36,11 +35,8 @@ pub struct CompactArgs {
 }
 
 pub fn run(args: CompactArgs) -> anyhow::Result<Answer> {
-    let CompactArgs { data_dir, file, store, store_tls_dir, store_user, store_password_file } = args;
-    let folder = data_dir.unwrap_or_default();
-    let Some(url) = store else {
-        return in_file(&file.unwrap_or_else(|| coordinator::ledger_file(&folder)));
-    };
+    let CompactArgs { place, store, store_tls_dir, store_user, store_password_file } = args;
+    let Some(url) = store else { return in_file(&place.path()) };
     let store = LedgerStoreArgs {
         store: Some(url.clone()),
         store_tls_dir,
@@ -105,4 +101,32 @@ fn answer(ledger: &str, Archives { archived, too_large }: &Archives) -> Answer {
 
 fn length(path: &Path) -> std::io::Result<u64> {
     fs::metadata(path).map(|metadata| metadata.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_ledger_is_in_one_place() {
+        let command = CompactArgs::augment_args(Command::new("compact"));
+        let is_taken = |args: &[&str]| {
+            command.clone().no_binary_name(true).try_get_matches_from(args).map_err(|error| error.to_string())
+        };
+        for place in [["--data-dir", "d"], ["--file", "f"], ["--store", "etcd://e:1/x"]] {
+            is_taken(&place).unwrap();
+        }
+        is_taken(&["--store", "etcd://e:1/x", "--store-user", "u"]).unwrap();
+        let missing = is_taken(&[]).unwrap_err();
+        assert!(missing.contains("<--data-dir <DIR>|--file <FILE>|--store <URL>>"), "{missing}");
+        for too_many in [
+            ["--data-dir", "d", "--file", "f"],
+            ["--data-dir", "d", "--store", "etcd://e:1/x"],
+            ["--file", "f", "--store", "etcd://e:1/x"],
+        ] {
+            is_taken(&too_many).unwrap_err();
+        }
+    }
 }
