@@ -4,7 +4,8 @@ use accounting::rewind::Charge;
 use plan::Mechanism;
 use plot::{Axis, Chart, Lines, Series, Value};
 
-use crate::error::Result;
+use crate::error::{Result, within_reach};
+use crate::figures::AtDelta;
 use crate::privacy_curve::PrivacyCurve;
 use crate::question::Question;
 use crate::statement::charge;
@@ -46,19 +47,20 @@ fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
     let mut sampled = Vec::new();
     for point in 1..=points {
         let rounds = (u128::from(point) * u128::from(n) / u128::from(points)) as u64;
-        let at = |value: f64| (rounds as f64, Value::from(value));
+        let at = |epsilon: f64| (rounds as f64, Value::from(epsilon));
         let sensitivity = plan.accounted_sensitivity_of(0..rounds)?.value;
         let epsilon = |sensitivity: f64| {
-            PrivacyCurve::gaussian(plan, sensitivity, question.neighbouring)
-                .epsilon(delta)
-                .map(|at| at.epsilon)
+            PrivacyCurve::gaussian(plan, sensitivity, question.neighbouring).epsilon(delta)
         };
-        straight.push(at(epsilon(sensitivity)?));
+        // A point that is out of reach is left out.
+        let point =
+            |figure| within_reach(figure).map(|known| known.ok().map(|known: AtDelta| at(known.epsilon)));
+        straight.extend(point(epsilon(sensitivity))?);
         if extra > 0.0 {
-            rewound.push(at(epsilon((sensitivity * sensitivity + extra).sqrt())?));
+            rewound.extend(point(epsilon((sensitivity * sensitivity + extra).sqrt()))?);
         }
         if let Some(curve) = PrivacyCurve::of_rounds(question, rounds)? {
-            sampled.push(at(curve.epsilon(delta)?.epsilon));
+            sampled.extend(point(curve.epsilon(delta))?);
         }
     }
     let named = [("plan", straight), ("with abandoned rows", rewound), ("with sampling", sampled)];
@@ -108,8 +110,14 @@ fn deltas(question: &Question, curves: &[(&str, &PrivacyCurve)]) -> Result<Chart
             PrivacyCurve::Sampled { .. } => question.deltas.clone(),
             _ => (2..=12).rev().map(|power| 10f64.powi(-power)).collect(),
         };
-        let points = deltas.iter().map(|delta| Ok((*delta, Value::from(curve.epsilon(*delta)?.epsilon))));
-        series.push(Series::new(*name, points.collect::<Result<_>>()?));
+        let mut points = Vec::new();
+        for delta in deltas {
+            let known = within_reach(curve.epsilon(delta))?.ok();
+            points.extend(known.map(|at| (delta, Value::from(at.epsilon))));
+        }
+        if !points.is_empty() {
+            series.push(Series::new(*name, points));
+        }
     }
     Ok(Chart::Lines(Lines {
         title: "ε against δ".to_owned(),

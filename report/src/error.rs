@@ -46,3 +46,15 @@ pub enum ReportError {
 
 /// The crate's result type.
 pub type Result<T, E = ReportError> = std::result::Result<T, E>;
+
+/// Returns the reason in place of a figure that is out of reach: on a grid, what may fail counts e^ε times, which can be more
+/// than δ allows where ε is large.
+pub(crate) fn within_reach<T>(figure: Result<T>) -> Result<Result<T, String>> {
+    match figure {
+        Ok(figure) => Ok(Ok(figure)),
+        Err(error @ ReportError::Accounting(AccountingError::OutOfReach { .. })) => {
+            Ok(Err(error.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}

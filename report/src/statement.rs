@@ -6,7 +6,7 @@ use plan::{Participation, Plan, STREAM_VERSION};
 use serde::Serialize;
 use strategy::Sensitivity;
 
-use crate::error::{ReportError, Result};
+use crate::error::{ReportError, Result, within_reach};
 use crate::event;
 use crate::figures::Figures;
 use crate::grid_facts::GridFacts;
@@ -43,6 +43,9 @@ pub struct Statement {
     /// The figures without that assumption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_sampling: Option<Figures>,
+    /// The reason why there are no figures without that assumption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_sampling_unknown: Option<String>,
     /// The name of the mechanism.
     pub mechanism: String,
     /// n, the rounds of the plan.
@@ -135,11 +138,11 @@ impl Statement {
         let plan = &question.plan;
         let charge = charge(&relaxed)?;
         let unsampled = PrivacyCurve::gaussian(plan, charge.total().value, question.neighbouring);
-        let unsampled = unsampled.figures(&question.deltas)?;
+        let unsampled = unsampled.figures(&question.deltas);
         let amplified = PrivacyCurve::amplified(&relaxed, plan.iterations())?;
-        let (figures, without_sampling) = match &amplified {
-            Some(curve) => (curve.figures(&question.deltas)?, Some(unsampled)),
-            None => (unsampled, None),
+        let (figures, without) = match &amplified {
+            Some(curve) => (curve.figures(&question.deltas)?, Some(within_reach(unsampled)?)),
+            None => (unsampled?, None),
         };
         let own = plan.participation();
         let rule = relaxed.plan.participation();
@@ -153,9 +156,11 @@ impl Statement {
             adjacency: question.neighbouring,
             accounting: method(amplified.as_ref()),
             exact: amplified.is_none() && sensitivity_exact,
+            released: so_far(&relaxed, &charge, &figures)?,
             figures,
             sampling: question.assumed,
-            without_sampling,
+            without_sampling: without.clone().and_then(Result::ok),
+            without_sampling_unknown: without.and_then(Result::err),
             mechanism: plan.mechanism().name().to_owned(),
             iterations: plan.iterations(),
             bands: event::bands(plan),
@@ -168,7 +173,6 @@ impl Statement {
             sensitivity,
             sensitivity_exact,
             sensitivity_planned: charge.planned.value,
-            released: so_far(&relaxed, &charge)?,
             job: question.job.clone(),
             plan_digest: hex::encode(plan.digest()),
             layout_digest: plan.layout().map(|layout| hex::encode(layout.digest())),
@@ -199,7 +203,8 @@ pub(crate) fn charge(question: &Question) -> Result<Charge> {
     Ok(charge)
 }
 
-fn so_far(question: &Question, charge: &Charge) -> Result<Option<ReleasedSoFar>> {
+/// Returns the cost of the released rows, which is at most that of `all` rows of the plan.
+fn so_far(question: &Question, charge: &Charge, all: &Figures) -> Result<Option<ReleasedSoFar>> {
     let Some(released) = &question.released else { return Ok(None) };
     let Sensitivity { value, exact } = charge.so_far();
     let unsampled = PrivacyCurve::gaussian(&question.plan, value, question.neighbouring);
@@ -211,7 +216,7 @@ fn so_far(question: &Question, charge: &Charge) -> Result<Option<ReleasedSoFar>>
         abandoned: charge.abandoned.clone(),
         sensitivity: value,
         sensitivity_exact: exact,
-        figures: curve.figures(&question.deltas)?,
+        figures: within_reach(curve.figures(&question.deltas))?.unwrap_or_else(|_| all.clone()),
     }))
 }
 

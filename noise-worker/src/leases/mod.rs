@@ -172,7 +172,7 @@ impl Leases {
                 produce_rows(shard, self.limits.clone()).await;
             }
             Err(error) => {
-                tracing::warn!(job = %grant.job, shard = grant.shard, %error, "lease can't be table");
+                tracing::warn!(job = %grant.job, shard = grant.shard, %error, "the state of a lease can't be restored");
                 shard.fail(error);
             }
         }

@@ -120,12 +120,13 @@ pub fn check_fits(
         return Ok(());
     }
     let others = bound.charged(state, others)?;
-    let all = [others.clone(), vec![asked.clone()]].concat();
+    let all = [others, vec![asked.clone()]].concat();
     let total = quick::epsilon_to_decide(bound, &bound.account(all, &state.record)?)?;
     if total * (1.0 + ROUNDING) <= budget {
         return Ok(());
     }
-    let before = bound.epsilon(others, &state.record)?;
+    // Those of the whole data set, a rewound job's former charge among them: they sum to the budget.
+    let charged = bound.epsilon(bound.charged(state, |_| true)?, &state.record)?;
     let spent = bound.epsilon(bound.charged(state, is_spent)?, &state.record)?;
     let digits = |epsilon: f64| format!("{epsilon:.6}");
     Err(LedgerError::BudgetExceeded(Box::new(BudgetShortfall {
@@ -135,8 +136,8 @@ pub fn check_fits(
         delta: delta.to_string(),
         budget: budget.to_string(),
         spent: digits(spent),
-        reserved: digits((before - spent).max(0.0)),
-        left: format!("{:.6}", ((budget - before).max(0.0) * 1e6).floor() / 1e6),
+        reserved: digits((charged - spent).max(0.0)),
+        left: format!("{:.6}", ((budget - charged).max(0.0) * 1e6).floor() / 1e6),
         asked: digits(bound.epsilon(vec![asked.clone()], &state.record)?),
         total: digits(total),
         fits: fits().map(rounded_up).unwrap_or_default(),

@@ -67,6 +67,9 @@ fn guarantee(statement: &Statement) -> Vec<Block> {
     if let Some(other) = &statement.without_sampling {
         blocks.push(figures("The same without relying on sampling", statement, other));
     }
+    if let Some(reason) = &statement.without_sampling_unknown {
+        blocks.push(Block::point("The same without relying on sampling", format!("no figure: {reason}.")));
+    }
     if let Some(released) =
         statement.released.as_ref().filter(|released| released.reached < statement.iterations)
     {
