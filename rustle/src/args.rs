@@ -72,7 +72,7 @@ pub enum Command {
     /// Create certificates for a cluster without another authority
     #[command(subcommand)]
     Certs(certs::CertsCommand),
-    /// Create and list bearer tokens
+    /// Create, list and revoke bearer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Generate noise in this process, without a server

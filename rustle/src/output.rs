@@ -11,7 +11,7 @@ use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::{figures, plain_words, streams};
+use crate::{failure, figures, streams};
 
 /// Columns of a table, unless `--wide` is given.
 const WIDTH: u16 = 80;
@@ -27,11 +27,39 @@ pub fn set_wide(is_wide: bool) {
     IS_WIDE.store(is_wide, Ordering::Relaxed);
 }
 
+/// Returns whether lines may be wider than 80 columns.
+pub fn is_wide() -> bool {
+    IS_WIDE.load(Ordering::Relaxed)
+}
+
+/// Breaks a text between words, so that its lines fit 80 columns behind an indent that the first one has already; unchanged
+/// after [`set_wide`]. A longer word, such as a path, stays whole.
+pub fn wrapped(text: &str, indent: usize) -> String {
+    if is_wide() {
+        return text.to_owned();
+    }
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().filter(|line| {
+            line.is_empty() || indent + line.chars().count() + 1 + word.chars().count() <= usize::from(WIDTH)
+        });
+        match last {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
 /// Returns an empty table of at most 80 columns, or of any width after [`set_wide`].
 pub fn empty_table() -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
-    if !IS_WIDE.load(Ordering::Relaxed) {
+    if !is_wide() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     }
     table
@@ -104,9 +132,15 @@ impl Display for BadUse {
 
 impl std::error::Error for BadUse {}
 
+impl BadUse {
+    pub fn new(message: impl Display) -> Self {
+        Self(message.to_string())
+    }
+}
+
 /// Returns an error in the arguments, as opposed to a failure.
 pub fn bad_use(message: impl Display) -> anyhow::Error {
-    BadUse(message.to_string()).into()
+    BadUse::new(message).into()
 }
 
 /// Prints the error on standard error. Returns the exit status: 2 for [`BadUse`], else 1. A reader that has seen enough,
@@ -115,8 +149,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if is_of_reader(error) {
         return ExitCode::SUCCESS;
     }
-    let text = plain_words::of(&without_repeats(error));
-    streams::note(format_args!("error: {}", plain_words::without_controls(&text)));
+    streams::note(failure::printed(error));
     ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
 }
 

@@ -175,7 +175,7 @@ impl JobCommand {
             match self {
                 Self::Create(args) => show(&create(*args).await?).print(format)?,
                 Self::List(args) => inspect::list(&args, format).await?,
-                Self::Show(args) => inspect::one(&args).await?.print(format)?,
+                Self::Show(args) => inspect::one(&args, format).await?,
                 Self::Watch(args) => args.run(format).await?,
                 Self::Finish(args) => args.finish().await?.print(format)?,
                 Self::Destroy(args) => args.destroy().await?.print(format)?,
