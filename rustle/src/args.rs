@@ -142,6 +142,34 @@ mod tests {
         format!("{:?}", cli.command)
     }
 
+    /// Returns the words of a line, as a shell has them.
+    fn words(line: &str) -> Vec<String> {
+        let quoted = line.split('\'').enumerate();
+        quoted
+            .flat_map(|(index, part)| match index % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_commands() {
+        fn check(command: &clap::Command, seen: &mut usize) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|line| line.trim_start().starts_with("rustle ")) {
+                let line = line.split(" | ").next().unwrap_or(line).split(" >> ").next().unwrap_or(line);
+                let parsed = Cli::try_parse_from(words(line));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+                *seen += 1;
+            }
+            command.get_subcommands().for_each(|command| check(command, seen));
+        }
+        let mut seen = 0;
+        check(&Cli::command(), &mut seen);
+        assert!(seen > 20, "{seen} examples");
+    }
+
     #[test]
     fn former_commands_are_the_new_ones() {
         for (former, new) in [

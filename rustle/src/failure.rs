@@ -59,8 +59,10 @@ pub fn set_json(is_json: bool) {
 /// Returns the error as it is printed: `error: `, its kind where a service or the ledger has typed it, and the message; or JSON
 /// after [`set_json`].
 pub fn printed(error: &anyhow::Error) -> String {
-    let message = plain_words::without_controls(&plain_words::of(&without_repeats(error)));
     let typed = typed(error);
+    let whole = without_repeats(error);
+    let message = if typed.is_some() { plain_words::of_service(&whole) } else { plain_words::of(&whole) };
+    let message = plain_words::without_controls(&message);
     if IS_JSON.load(Ordering::Relaxed) {
         return object(error, typed, &message).to_string();
     }

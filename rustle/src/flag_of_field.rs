@@ -40,9 +40,6 @@ fn of_field(field: &str, value: &str, allowed: &str) -> String {
 fn named(field: &str) -> String {
     let name = field.rsplit('.').next().unwrap_or(field);
     let name = name.split('[').next().unwrap_or(name).replace('_', "-");
-    if name == "records" {
-        return "--batch-size".to_owned();
-    }
     if is_flag(&name) { format!("--{name}") } else { format!("the plan's {field}") }
 }
 
@@ -75,7 +72,7 @@ mod tests {
             ("noise_multiplier", "--noise-multiplier"),
             ("mechanism.name", "the plan's mechanism.name"),
             ("mechanism.entries", "the plan's mechanism.entries"),
-            ("records", "--batch-size"),
+            ("batch_size", "--batch-size"),
         ] {
             assert_eq!(named(field), expected);
         }

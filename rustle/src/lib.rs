@@ -26,6 +26,7 @@ mod settings_error;
 pub mod streams;
 pub mod unreached;
 pub mod values;
+mod wrap;
 
 use std::process::ExitCode;
 

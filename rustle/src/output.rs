@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{failure, figures, streams};
 
 /// Columns of a table, unless `--wide` is given.
-const WIDTH: u16 = 80;
+pub const WIDTH: u16 = 80;
 
 /// The fields of a plan's grid that a table has, by their names in plan.toml.
 const OF_GRID: [&str; 3] = ["step", "rounding", "summing_error"];
@@ -30,29 +30,6 @@ pub fn set_wide(is_wide: bool) {
 /// Returns whether lines may be wider than 80 columns.
 pub fn is_wide() -> bool {
     IS_WIDE.load(Ordering::Relaxed)
-}
-
-/// Breaks a text between words, so that its lines fit 80 columns behind an indent that the first one has already; unchanged
-/// after [`set_wide`]. A longer word, such as a path, stays whole.
-pub fn wrapped(text: &str, indent: usize) -> String {
-    if is_wide() {
-        return text.to_owned();
-    }
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last_mut().filter(|line| {
-            line.is_empty() || indent + line.chars().count() + 1 + word.chars().count() <= usize::from(WIDTH)
-        });
-        match last {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            None => lines.push(word.to_owned()),
-        }
-    }
-    lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
 /// Returns an empty table of at most 80 columns, or of any width after [`set_wide`].
@@ -122,7 +99,7 @@ impl TryFrom<Option<Word>> for Format {
 
 /// Bad use of the command line, exit status 2. Every other error is a failure, exit status 1.
 #[derive(Debug)]
-pub struct BadUse(String);
+pub struct BadUse(pub String);
 
 impl Display for BadUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -132,15 +109,9 @@ impl Display for BadUse {
 
 impl std::error::Error for BadUse {}
 
-impl BadUse {
-    pub fn new(message: impl Display) -> Self {
-        Self(message.to_string())
-    }
-}
-
 /// Returns an error in the arguments, as opposed to a failure.
 pub fn bad_use(message: impl Display) -> anyhow::Error {
-    BadUse::new(message).into()
+    BadUse(message.to_string()).into()
 }
 
 /// Prints the error on standard error. Returns the exit status: 2 for [`BadUse`], else 1. A reader that has seen enough,

@@ -39,10 +39,22 @@ const PROGRAMS: [&str; 2] = ["rustle ", "noise-worker "];
 /// Longest command that is never cut, in bytes: two paths, as long as the system has them, and flags.
 const LONGEST_COMMAND: usize = 10_000;
 
+/// Longest line of a message that a service has worded, which quotes no file.
+const LONGEST_OF_SERVICE: usize = 2000;
+
 /// Returns the text with every unclear part replaced, and long lines cut.
 pub fn of(text: &str) -> String {
+    within(text, LONGEST)
+}
+
+/// The same of a service's error, of which more is kept: it says what was found, and where the proof is.
+pub fn of_service(text: &str) -> String {
+    within(text, LONGEST_OF_SERVICE)
+}
+
+fn within(text: &str, longest: usize) -> String {
     let text = UNCLEAR.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    without_draft(&text).split('\n').map(cut).collect::<Vec<_>>().join("\n")
+    without_draft(&text).split('\n').map(|line| cut(line, longest)).collect::<Vec<_>>().join("\n")
 }
 
 /// Removes the path of a temporary file, which no caller named, from an error of creating it.
@@ -56,13 +68,13 @@ fn without_draft(text: &str) -> String {
 
 /// Leaves out the middle of a long line: what is allowed stands at its end. A command in backquotes stays whole: it is what to
 /// do, and half of it is of no use.
-fn cut(line: &str) -> String {
+fn cut(line: &str, longest: usize) -> String {
     let count = line.chars().count();
-    if count <= LONGEST {
+    if count <= longest {
         return line.to_owned();
     }
     let at = |chars: usize| line.char_indices().nth(chars).map_or(line.len(), |(at, _)| at);
-    let mut kept = vec![0..at(LONGEST - LAST), at(count - LAST)..line.len()];
+    let mut kept = vec![0..at(longest - LAST), at(count - LAST)..line.len()];
     kept.extend(commands(line));
     kept.sort_by_key(|part| part.start);
     let mut parts: Vec<Range<usize>> = Vec::new();
@@ -153,6 +165,9 @@ mod tests {
             assert!(printed.contains(&command) && printed.contains(" … "), "{printed}");
             assert!(printed.chars().count() <= LONGEST + command.len() + 10, "{printed}");
         }
+        let proof = format!("{before}{after} {before}");
+        assert_eq!(of_service(&proof), proof, "a proof is whole");
+        assert!(of_service(&"x".repeat(9000)).chars().count() < 2100);
         // What a file has in backquotes is no command.
         let field = format!("{before} `{before}{after}` {after}");
         assert!(of(&field).chars().count() <= LONGEST + 3, "{field}");

@@ -19,7 +19,7 @@ fn an_error_names_the_file_and_the_place_of_what_is_at_fault() {
     fs::write(bench.path("nan.csv"), "score,label\n1.5,in\nnan,out\n").unwrap();
     bench.refused("audit scores --in nan.csv --delta 1e-6", 2, &["nan.csv, line 3: score is NaN"]);
 
-    let event = |sigma: f64| format!("{{\"event\":\"gaussian\",\"noise_multiplier\":{sigma}}}");
+    let event = |sigma: f64| format!("{{\"kind\":\"gaussian\",\"noise_multiplier\":{sigma}}}");
     fs::write(bench.path("good.json"), event(2.0)).unwrap();
     fs::write(bench.path("bad.json"), format!("[{},{}]", event(1.0), event(-1.0))).unwrap();
     bench.refused("account compose good.json bad.json --delta 1e-6", 2, &["bad.json, event 2 of 2: "]);
@@ -61,8 +61,8 @@ fn an_error_is_json_where_answers_are() {
     for (words, status, kind) in [
         ("noise --steps", 2, "invalid_argument"),
         ("account compose nosuch.json --delta 1e-6", 1, "failed"),
-        ("account compose key --delta 1e-6", 1, "failed"),
-        ("ledger verify --file nosuch", 1, "store"),
+        ("account compose key --delta 1e-6", 2, "invalid_argument"),
+        ("ledger adopt --file nosuch", 1, "store"),
     ] {
         for format in ["--format json", "--format=json"] {
             let output = bench.run(&format!("{words} {format}"));

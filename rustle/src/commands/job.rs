@@ -37,6 +37,9 @@ pub struct JobArgs {
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    rustle job create --job trial --plan plan.toml --dimension 1000000 --key-file job.key\n  \
+    rustle job create --job trial --plan plan.toml --key-file job.key --data-set mails")]
 pub struct CreateArgs {
     #[command(flatten)]
     job: JobArgs,

@@ -58,7 +58,7 @@ fn explained(coordinator: &CoordinatorArg, error: anyhow::Error) -> anyhow::Erro
         _ => return error,
     };
     let typed = anyhow::Error::from(Typed::reworded(cause, text.clone()));
-    if is_bad_use(cause) { typed.context(BadUse::new(text)) } else { typed }
+    if is_bad_use(cause) { typed.context(BadUse(text)) } else { typed }
 }
 
 /// Returns whether the error is that of a value in the arguments, which only the coordinator can judge.

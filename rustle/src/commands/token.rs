@@ -35,6 +35,8 @@ pub enum TokenCommand {
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  \
+    rustle token new --role trainer --job digits --out digits.token --tokens-file tokens")]
 pub struct NewArgs {
     /// Role of the caller
     #[arg(long, value_enum)]

@@ -29,6 +29,9 @@ pub struct EndArgs {
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    rustle job rewind --job trial --to-row 500 --check\n  \
+    rustle job rewind --job trial --to-row 500 --yes")]
 pub struct RewindArgs {
     #[command(flatten)]
     end: EndArgs,

@@ -63,13 +63,13 @@ impl AdoptArgs {
         let path = path.display();
         let cost = stated(costs, self.delta);
         let asked = match ledger.copied() {
-            // The error's own text goes on with this command.
+            // The error's own text ends with this command.
             Some(LedgerError::Copied { found, witness, .. }) => format!(
-                "Ledger {path} may be a copy, or an older copy in its place: {found} (says {witness}). Adopting it can't be undone. {cost}"
+                "Ledger {path} may be a copy, or an older copy in its place: {found} (says {witness}).\nAdopting it can't be undone. {cost}"
             ),
             Some(proof) => format!("Adopting ledger {path} can't be undone: {proof}. {cost}"),
             None => format!(
-                "Nothing proves that ledger {path} is a copy or an old one, and one that is neither goes on as it is, at no cost. \
+                "Nothing proves that ledger {path} is a copy or an old one, and one that is neither binds as it is, at no cost. \
                  Adopt it only where workers know of rows that it lacks, or where its anchor is beside a key in another folder, \
                  which --key-file names. {cost}"
             ),

@@ -17,6 +17,8 @@ use crate::rates;
 use crate::streams;
 
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:\n  \
+    rustle plan compare plan.toml blt.toml --epsilon 2 --delta 1e-6")]
 pub struct CompareArgs {
     /// Files of the plans; the loss of each is at its own participation
     #[arg(required = true, value_name = "FILE")]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use self::checks::findings;
 use crate::output::{self, Colour, Format};
 use crate::streams;
+use crate::wrap::wrapped;
 
 mod checks;
 
@@ -123,8 +124,8 @@ fn text_of(found: &[Finding]) -> String {
     }
     let line = |finding: &Finding| {
         let Finding { severity, check, what, next_step } = finding;
-        let what = output::wrapped(&format!("{check}: {what}"), INDENT);
-        let next = output::wrapped(&format!("next: {next_step}"), INDENT);
+        let what = wrapped(&format!("{check}: {what}"), INDENT);
+        let next = wrapped(&format!("next: {next_step}"), INDENT);
         format!("{}  {what}\n{}{next}", severity.coloured(), " ".repeat(INDENT))
     };
     found.iter().map(line).collect::<Vec<_>>().join("\n")
