@@ -21,6 +21,7 @@ mod account;
 mod history;
 mod inspect;
 mod irreversible;
+mod rewind_budget;
 mod watch;
 
 use account::AccountArgs;

@@ -3,10 +3,11 @@
 use accounting::rewind::ReleasedRows;
 use clap::Args;
 use client::Jobs;
+use plan::Plan;
 use proto::{JobId, pb};
 use report::Job;
 
-use super::show;
+use super::{rewind_budget, show};
 use crate::access::CoordinatorArg;
 use crate::commands::confirm::ConfirmArgs;
 use crate::commands::whole_run::{check_delta, epsilon, left_at, shown};
@@ -44,7 +45,7 @@ pub struct RewindArgs {
     /// δ at which ε is stated, strictly between 0 and 1
     #[arg(long, default_value_t = 1e-6, allow_negative_numbers = true)]
     delta: f64,
-    /// Show what it would cost, and change nothing
+    /// Show what it would cost, and change nothing; exit status 1 where a budget is too small for the job alone
     #[arg(long)]
     check: bool,
 }
@@ -119,8 +120,10 @@ impl RewindArgs {
                 self.to_row, job.next_row
             )));
         }
-        let cost = self.cost(&jobs, &job).await?;
+        let (cost, plan, after) = self.cost(&jobs, &job).await?;
         if self.check {
+            let client = self.end.coordinator.client().await?;
+            rewind_budget::check(&client, &job, &plan, &after).await?;
             return Ok(cost.answer(Answer::new().with("job", job.job).with("to_row", self.to_row)));
         }
         self.end.confirm.ask(&cost.text(&job, self.to_row))?;
@@ -128,18 +131,17 @@ impl RewindArgs {
         Ok(cost.answer(show(&jobs.rewind(name, self.to_row, expected).await?)))
     }
 
-    /// Computes the cost from what the coordinator reports, by the account that `rustle report` uses.
-    async fn cost(&self, jobs: &Jobs, job: &pb::Job) -> anyhow::Result<RewindCost> {
+    /// Computes the cost from what the coordinator reports, by the account that `rustle report` uses. Returns the plan and what is
+    /// released once rewound, too.
+    async fn cost(&self, jobs: &Jobs, job: &pb::Job) -> anyhow::Result<(RewindCost, Plan, ReleasedRows)> {
         check_delta(self.delta)?;
         let progress = Progress::spinner("computing what the rewind costs");
         let (_, plan, released) = Job::read(&jobs.report(&self.end.job, self.delta).await?)?;
-        let cost = RewindCost {
-            delta: self.delta,
-            before: epsilon(&plan, &released, self.delta)?,
-            after: epsilon(&plan, &left_at(released, job.branch, self.to_row), self.delta)?,
-        };
+        let before = epsilon(&plan, &released, self.delta)?;
+        let released = left_at(released, job.branch, self.to_row);
+        let after = epsilon(&plan, &released, self.delta)?;
         drop(progress);
-        Ok(cost)
+        Ok((RewindCost { delta: self.delta, before, after }, plan, released))
     }
 }
 

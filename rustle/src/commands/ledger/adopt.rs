@@ -67,11 +67,11 @@ impl AdoptArgs {
             Some(LedgerError::Copied { found, witness, .. }) => format!(
                 "Ledger {path} may be a copy, or an older copy in its place: {found} (says {witness}).\nAdopting it can't be undone. {cost}"
             ),
-            Some(proof) => format!("Adopting ledger {path} can't be undone: {proof}. {cost}"),
+            Some(proof) => format!("Adopting ledger {path} can't be undone: {proof}\n{cost}"),
             None => format!(
                 "Nothing proves that ledger {path} is a copy or an old one, and one that is neither binds as it is, at no cost. \
                  Adopt it only where workers know of rows that it lacks, or where its anchor is beside a key in another folder, \
-                 which --key-file names. {cost}"
+                 which --key-file names.\n{cost}"
             ),
         };
         if ledger.copied().is_none() && !self.confirm.is_given() {
@@ -153,8 +153,8 @@ fn stated(costs: &[JobCost], delta: f64) -> String {
     }
     format!(
         "Each running job gets fresh noise from its first unbound row on, and what the other copy may release counts too. ε of the \
-         whole run at δ = {delta:e}, for batches in any order: {}.",
-        said.join("; ")
+         whole run at δ = {delta:e}, for batches in any order:\n  {}.",
+        said.join(";\n  ")
     )
 }
 

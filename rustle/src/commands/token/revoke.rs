@@ -86,11 +86,9 @@ impl RevokeArgs {
         }
         let described: Vec<_> = revoked.iter().map(described).collect();
         self.confirm.ask(&format!(
-            "Revoking can't be undone: a token that is revoked is never accepted again. {} of {shown}: {}. A coordinator notices \
-             within a second, once its own --tokens-file changes; calls that are under way end as they would have, and what was \
-             fetched stays fetched.",
-            if revoked.len() == 1 { "1 token".to_owned() } else { format!("{} tokens", revoked.len()) },
-            described.join("; ")
+            "Revoking can't be undone: a token that is revoked is never accepted again. A coordinator notices within a second, once \
+             its own --tokens-file changes; calls that are under way end as they would have. Of {shown}:\n  {}.",
+            described.join(";\n  ")
         ))?;
         replace(&self.tokens_file, kept.as_bytes()).with_context(named)?;
         let digests: Vec<_> = revoked.iter().map(|entry| entry.sha256.clone()).collect();
