@@ -159,8 +159,7 @@ mod tests {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             for line in help.lines().filter(|line| line.trim_start().starts_with("rustle ")) {
                 let line = line.split(" | ").next().unwrap_or(line).split(" >> ").next().unwrap_or(line);
-                let parsed = Cli::try_parse_from(words(line));
-                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+                Cli::try_parse_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
                 *seen += 1;
             }
             command.get_subcommands().for_each(|command| check(command, seen));
