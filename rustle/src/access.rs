@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{Client, Connections};
-use node::auth::Bearer;
+use node::auth::{Bearer, BearerError};
 use node::net::dial::DialOptions;
 use node::tls::{Credentials, TlsFiles};
 
@@ -54,6 +54,11 @@ pub struct AccessArgs {
     insecure_listen: bool,
 }
 
+/// Returns the error without its source, which a key has in common with a token and which is worded for keys.
+fn of_token(error: BearerError) -> anyhow::Error {
+    anyhow::anyhow!("{error}")
+}
+
 impl CoordinatorArg {
     pub async fn client(&self) -> anyhow::Result<Client> {
         let connections = Connections::dialing(self.access.dialing().await?);
@@ -91,8 +96,10 @@ impl AccessArgs {
     pub async fn dialing(&self) -> anyhow::Result<DialOptions> {
         let files = self.tls_files()?;
         let bearer = match (&self.token_file, &self.token_command) {
-            (Some(path), _) => Some(Bearer::from_file(path)?),
-            (_, Some(command)) => Some(Bearer::from_command(command, TOKEN_COMMAND_LIMIT).await?),
+            (Some(path), _) => Some(Bearer::from_file(path).map_err(of_token)?),
+            (_, Some(command)) => {
+                Some(Bearer::from_command(command, TOKEN_COMMAND_LIMIT).await.map_err(of_token)?)
+            }
             _ => None,
         };
         let credentials = files.map(Credentials::load).transpose()?;

@@ -72,7 +72,7 @@ pub enum Command {
     /// Create certificates for a cluster without another authority
     #[command(subcommand)]
     Certs(certs::CertsCommand),
-    /// Create and list bearer tokens
+    /// Create, list and revoke bearer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Generate noise in this process, without a server
@@ -140,6 +140,33 @@ mod tests {
         let arguments = std::iter::once("rustle").chain(words.split(' '));
         let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{words}: {error}"));
         format!("{:?}", cli.command)
+    }
+
+    /// Returns the words of a line, as a shell has them.
+    fn words(line: &str) -> Vec<String> {
+        let quoted = line.split('\'').enumerate();
+        quoted
+            .flat_map(|(index, part)| match index % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_commands() {
+        fn check(command: &clap::Command, seen: &mut usize) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|line| line.trim_start().starts_with("rustle ")) {
+                let line = line.split(" | ").next().unwrap_or(line).split(" >> ").next().unwrap_or(line);
+                Cli::try_parse_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+                *seen += 1;
+            }
+            command.get_subcommands().for_each(|command| check(command, seen));
+        }
+        let mut seen = 0;
+        check(&Cli::command(), &mut seen);
+        assert!(seen > 20, "{seen} examples");
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod certs;
 pub mod cluster;
 pub mod commands;
 pub mod demo;
+pub mod failure;
 pub mod figures;
 mod flag_of_field;
 pub mod key_file;
@@ -25,6 +26,7 @@ mod settings_error;
 pub mod streams;
 pub mod unreached;
 pub mod values;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
         Err(error) => return refused::refused(&error, &arguments),
     };
     output::set_wide(cli.wide);
+    failure::set_json(cli.format == Some(output::Word::Json));
     let done = output_of_inputs::refuse(&root, &matches).and_then(|()| cli.command.run(cli.format));
     match done {
         Ok(status) => status,

@@ -11,10 +11,10 @@ use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::{figures, plain_words, streams};
+use crate::{failure, figures, streams};
 
 /// Columns of a table, unless `--wide` is given.
-const WIDTH: u16 = 80;
+pub const WIDTH: u16 = 80;
 
 /// The fields of a plan's grid that a table has, by their names in plan.toml.
 const OF_GRID: [&str; 3] = ["step", "rounding", "summing_error"];
@@ -27,11 +27,16 @@ pub fn set_wide(is_wide: bool) {
     IS_WIDE.store(is_wide, Ordering::Relaxed);
 }
 
+/// Returns whether lines may be wider than 80 columns.
+pub fn is_wide() -> bool {
+    IS_WIDE.load(Ordering::Relaxed)
+}
+
 /// Returns an empty table of at most 80 columns, or of any width after [`set_wide`].
 pub fn empty_table() -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
-    if !IS_WIDE.load(Ordering::Relaxed) {
+    if !is_wide() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     }
     table
@@ -94,7 +99,7 @@ impl TryFrom<Option<Word>> for Format {
 
 /// Bad use of the command line, exit status 2. Every other error is a failure, exit status 1.
 #[derive(Debug)]
-pub struct BadUse(String);
+pub struct BadUse(pub String);
 
 impl Display for BadUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -115,8 +120,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if is_of_reader(error) {
         return ExitCode::SUCCESS;
     }
-    let text = plain_words::of(&without_repeats(error));
-    streams::note(format_args!("error: {}", plain_words::without_controls(&text)));
+    streams::note(failure::printed(error));
     ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
 }
 

@@ -3,6 +3,8 @@
 //! A parser of the standard library or of JSON names neither the form that it expects nor the file. Its text is
 //! replaced where an error is printed, so that no command can forget to.
 
+use std::ops::Range;
+
 /// A library's text, and what is printed in its place.
 const UNCLEAR: [(&str, &str); 15] = [
     ("invalid digit found in string", WHOLE),
@@ -31,10 +33,28 @@ const LONGEST: usize = 480;
 /// Characters of them from the end of the line.
 const LAST: usize = 120;
 
+/// What the commands begin with that messages name in backquotes.
+const PROGRAMS: [&str; 2] = ["rustle ", "noise-worker "];
+
+/// Longest command that is never cut, in bytes: two paths, as long as the system has them, and flags.
+const LONGEST_COMMAND: usize = 10_000;
+
+/// Longest line of a message that a service has worded, which quotes no file.
+const LONGEST_OF_SERVICE: usize = 2000;
+
 /// Returns the text with every unclear part replaced, and long lines cut.
 pub fn of(text: &str) -> String {
+    within(text, LONGEST)
+}
+
+/// The same of a service's error, of which more is kept: it says what was found, and where the proof is.
+pub fn of_service(text: &str) -> String {
+    within(text, LONGEST_OF_SERVICE)
+}
+
+fn within(text: &str, longest: usize) -> String {
     let text = UNCLEAR.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    without_draft(&text).split('\n').map(cut).collect::<Vec<_>>().join("\n")
+    without_draft(&text).split('\n').map(|line| cut(line, longest)).collect::<Vec<_>>().join("\n")
 }
 
 /// Removes the path of a temporary file, which no caller named, from an error of creating it.
@@ -46,15 +66,35 @@ fn without_draft(text: &str) -> String {
     }
 }
 
-/// Leaves out the middle of a long line: what is allowed stands at its end.
-fn cut(line: &str) -> String {
+/// Leaves out the middle of a long line: what is allowed stands at its end. A command in backquotes stays whole: it is what to
+/// do, and half of it is of no use.
+fn cut(line: &str, longest: usize) -> String {
     let count = line.chars().count();
-    if count <= LONGEST {
+    if count <= longest {
         return line.to_owned();
     }
-    let first: String = line.chars().take(LONGEST - LAST).collect();
-    let last: String = line.chars().skip(count - LAST).collect();
-    format!("{} … {}", first.trim_end(), last.trim_start())
+    let at = |chars: usize| line.char_indices().nth(chars).map_or(line.len(), |(at, _)| at);
+    let mut kept = vec![0..at(longest - LAST), at(count - LAST)..line.len()];
+    kept.extend(commands(line));
+    kept.sort_by_key(|part| part.start);
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for part in kept {
+        match parts.last_mut() {
+            Some(last) if part.start <= last.end => last.end = last.end.max(part.end),
+            _ => parts.push(part),
+        }
+    }
+    parts.into_iter().map(|part| line[part].trim()).collect::<Vec<_>>().join(" … ")
+}
+
+/// Returns where the commands in backquotes are, with the quotes.
+fn commands(line: &str) -> impl Iterator<Item = Range<usize>> {
+    let is_command = |part: &Range<usize>| {
+        let words = line[part.clone()].trim_matches('`');
+        part.len() <= LONGEST_COMMAND && PROGRAMS.iter().any(|name| words.starts_with(name))
+    };
+    let quotes: Vec<usize> = line.match_indices('`').map(|(at, _)| at).collect();
+    quotes.windows(2).map(|pair| pair[0]..pair[1] + 1).filter(is_command).collect::<Vec<_>>().into_iter()
 }
 
 /// Returns the text with control characters, apart from line feeds, written as escapes.
@@ -110,6 +150,27 @@ mod tests {
         let error = tempfile::Builder::new().prefix(".rustle-key-").tempfile_in(&missing).unwrap_err();
         assert!(error.to_string().contains(".rustle-key-"), "{error}");
         assert_eq!(of(&format!("write x: {error}")), "write x: No such file or directory (os error 2)");
+    }
+
+    #[test]
+    fn a_command_in_backquotes_is_never_cut() {
+        let [before, after] = ["b".repeat(300), "a".repeat(300)];
+        let command = format!("`rustle ledger adopt --file '/{}'`", "folder/".repeat(40));
+        for text in [
+            format!("{before}: {command}, {after}{after}"),
+            format!("{before}{before}{before} {command} {after}{after}"),
+            format!("{after}{after} or {command}, x"),
+        ] {
+            let printed = of(&text);
+            assert!(printed.contains(&command) && printed.contains(" … "), "{printed}");
+            assert!(printed.chars().count() <= LONGEST + command.len() + 10, "{printed}");
+        }
+        let proof = format!("{before}{after} {before}");
+        assert_eq!(of_service(&proof), proof, "a proof is whole");
+        assert!(of_service(&"x".repeat(9000)).chars().count() < 2100);
+        // What a file has in backquotes is no command.
+        let field = format!("{before} `{before}{after}` {after}");
+        assert!(of(&field).chars().count() <= LONGEST + 3, "{field}");
     }
 
     #[test]

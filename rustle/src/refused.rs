@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 
 use crate::plain_words::{self, without_controls};
-use crate::streams;
+use crate::{failure, streams};
 
 /// Prints an error of the arguments, or help. Returns the exit status: 2 for an error, 0 after help.
 pub fn refused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
@@ -14,10 +14,18 @@ pub fn refused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         ErrorKind::InvalidUtf8 => not_text(arguments),
         ErrorKind::ValueValidation => with_range(&plain_words::of(&error.to_string())),
         // Where clap prints it, an argument may speak to the terminal.
-        _ if error.use_stderr() && arguments.iter().any(has_controls) => error.to_string(),
+        _ if error.use_stderr() && (wants_json(arguments) || arguments.iter().any(has_controls)) => {
+            error.to_string()
+        }
         _ => error.exit(),
     };
-    streams::note(without_controls(text.trim_end()));
+    let text = without_controls(text.trim_end());
+    if wants_json(arguments) {
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        streams::note(failure::bad_use_as_json(text));
+    } else {
+        streams::note(text);
+    }
     ExitCode::from(2)
 }
 
@@ -26,6 +34,12 @@ fn not_text(arguments: &[OsString]) -> String {
     let named: Vec<String> =
         arguments.iter().filter(|one| one.to_str().is_none()).map(|one| format!("{one:?}")).collect();
     format!("error: not UTF-8: {}; allowed: arguments in UTF-8", named.join(", "))
+}
+
+/// Returns whether the arguments, which were not parsed, have `--format json`.
+fn wants_json(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|one| one == "--format=json")
+        || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
 fn has_controls(argument: &OsString) -> bool {

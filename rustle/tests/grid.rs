@@ -185,7 +185,7 @@ fn a_grid_needs_what_its_account_does() {
         ("--batch-size 9 --rounding contributions --dimension 9", &["--batch-size is 9", "exact"]),
         (
             "--grid --rounding nearest --summing-error 0 --dimension 100000000000",
-            &["--rounding is", "dithered"],
+            &["rounding \"nearest\"", "--dimension", "or --rounding dithered"],
         ),
     ] {
         bench.refused(&format!("{FROM} {flags}"), 2, words);

@@ -97,7 +97,9 @@ fn a_ledger_is_begun_once() {
 fn a_ledger_is_adopted_under_a_new_id() {
     let bench = Bench::new();
     let begun = bench.json("ledger init --data-dir data");
-    let adopted = bench.json("ledger adopt --data-dir data");
+    let sound = ["Nothing proves that ledger data/ledger.redb is a copy", "costs no ε", "--yes is missing"];
+    bench.refused("ledger adopt --data-dir data", 2, &sound);
+    let adopted = bench.json("ledger adopt --yes --data-dir data");
     assert_eq!(
         (adopted["ledger"].as_str(), adopted["adopted"].as_str()),
         (Some("data/ledger.redb"), Some(""))
@@ -106,11 +108,16 @@ fn a_ledger_is_adopted_under_a_new_id() {
     // Of a run in a Python process: the anchor is beside the key.
     bench.json("ledger init --file run/ledger.redb");
     bench.json("key new --out run/job.key");
-    let adopted = bench.json("ledger adopt --file run/ledger.redb");
+    let adopted = bench.json("ledger adopt --yes --file run/ledger.redb");
     let id = adopted["ledger_id"].as_str().unwrap();
     assert!(bench.path(&format!("run/job.key.anchor-{}", &id[..16])).exists());
     bench.refused("ledger adopt --data-dir none", 1, &["there is no ledger at none/ledger.redb"]);
     bench.refused("ledger adopt --key-file run/job.key", 2, &["--file"]);
+    bench.refused(
+        "ledger adopt --data-dir data --delta 1",
+        2,
+        &["--delta is 1; allowed: strictly between 0 and 1"],
+    );
 }
 
 #[test]

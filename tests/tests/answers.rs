@@ -122,6 +122,13 @@ fn a_watched_job_is_shown_until_its_last_row_is_bound() {
     assert!(seen.is_sorted() && seen.last() == Some(&rows), "{seen:?} of {rows}");
     assert!(watch.wait().unwrap().success());
 
+    let shown = Command::new(program())
+        .args(["job", "show", "--job", "shown", "--coordinator", &url])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("0..1024") && shown.contains("worker-0"), "the shards are named: {shown}");
+
     let missing = run(&["job", "watch", "--job", "other"], Some(&url));
     let said = String::from_utf8_lossy(&missing.stderr);
     assert!(missing.status.code() == Some(1) && said.contains("no job named other"), "{said}");
@@ -147,6 +154,18 @@ fn every_answer_conforms_to_its_schema() {
     check_cluster(&mut checked, &cluster);
     let url = cluster.cluster.url();
     cluster.cluster.kill_coordinator().unwrap();
+    let unreached = run(&["job", "list"], Some(&url));
+    assert_eq!((unreached.status.code(), unreached.stdout.is_empty()), (Some(1), true));
+    let error: Value = serde_json::from_slice(&unreached.stderr).unwrap();
+    conforms(&mut checked, "error", &error);
+    assert_eq!(
+        (&error["error"]["kind"], &error["error"]["retry_safe"]),
+        (&"unavailable".into(), &true.into())
+    );
+    let refused: Value =
+        serde_json::from_slice(&run(&["job", "watch", "--every", "x"], Some(&url)).stderr).unwrap();
+    conforms(&mut checked, "error", &refused);
+    assert_eq!(refused["error"]["kind"], "invalid_argument");
     let status = run(&["status"], Some(&url));
     assert_eq!(status.status.code(), Some(1));
     conforms(&mut checked, "status", &parsed(&status));

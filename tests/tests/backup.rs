@@ -214,7 +214,7 @@ fn tools_read_a_ledger_that_nothing_has_open_and_find_what_differs() {
     assert_eq!(compared["chains"][0]["first_difference"], entries, "{compared}");
     assert_eq!(json(&["diff", &data, &data]).0, 0);
     // An adopted copy parts from the original at its own branch.
-    assert_eq!(ledger(&["adopt", "--file", &copy]).0, 0);
+    assert_eq!(ledger(&["adopt", "--yes", "--file", &copy]).0, 0);
     let (status, compared) = json(&["diff", &data, &copy]);
     assert_eq!((status, &compared["relation"]), (1, &"differs".into()), "{compared}");
     assert_eq!(compared["chains"][0]["first_difference"], entries, "{compared}");

@@ -81,6 +81,30 @@ fn says(text: &str, parts: &[&str]) {
 }
 
 #[test]
+fn a_check_of_a_rewind_says_that_the_budget_is_too_small() {
+    let fixture = Fixture::new();
+    fixture.answer(&["budget", "create", "mails", "--unit", "user", "--epsilon", "500", "--delta", "1e-6"]);
+    fixture.answer(&fixture.job("a", "mails", ""));
+    let name = job("a");
+    fixture.cluster.wait_ready(&name);
+    let rows = plans()[0].iterations();
+    fixture.cluster.fetch(&name, 0..rows, 0..8).unwrap();
+    let check = ["job", "rewind", "--job", "a", "--to-row", "0", "--check"];
+    let fits = fixture.answer(&check);
+    let [before, after] = ["epsilon_before", "epsilon_after"].map(|at| fits[at].as_f64().unwrap());
+    let budget = format!("{}", (before + after) / 2.0);
+    fixture.answer(&["budget", "grant", "mails", "--epsilon", &budget, "--delta", "1e-6"]);
+    for words in [&check[..], &["job", "rewind", "--job", "a", "--to-row", "0", "--yes"]] {
+        let said = fixture.refused(words, 1);
+        let error: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        assert_eq!(error["error"]["kind"], "budget_exceeded", "{words:?}: {said}");
+    }
+    says(&fixture.refused(&check, 1), &["would be refused", "data set mails", "--to-row"]);
+    let charge = &fixture.answer(&["budget", "show", "mails"])["jobs"][0];
+    assert_eq!((&charge["rows_released"], &charge["branch"]), (&rows.into(), &0.into()), "{charge}");
+}
+
+#[test]
 fn jobs_name_blocks_that_are_charged_shown_and_used_up() {
     let fixture = Fixture::new();
     // What a job costs alone, of a data set that is large enough for any.

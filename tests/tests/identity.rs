@@ -174,9 +174,32 @@ fn a_copied_cluster_binds_nothing_until_it_is_adopted_and_then_has_noise_of_its_
     assert!(report.contains(r#""ledger_doubt":"ledger "#), "{report}");
     drop(cluster);
     let data = folder.path().join("coordinator");
-    let adopted = run(&["ledger", "adopt", "--data-dir", data.to_str().unwrap(), "--format", "json"]);
-    let said = String::from_utf8_lossy(&adopted.stdout);
-    assert!(adopted.status.success() && said.contains("same: branch 1 from row 3"), "{adopted:?}");
+    let adopt = |more: &[&str]| {
+        let output =
+            run(&[&["ledger", "adopt", "--data-dir", data.to_str().unwrap(), "--format", "json"], more]
+                .concat());
+        (output.status.code(), [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()))
+    };
+    // Without a yes it says what was found and what it costs, and changes nothing.
+    let (status, [_, cost]) = adopt(&[]);
+    for part in
+        ["another file (inode", "same from row 3: ", " before, ", "Nothing was changed: --yes is missing"]
+    {
+        assert!(status == Some(2) && cost.contains(part), "{part}: {cost}");
+    }
+    let (status, [said, cost]) = adopt(&["--yes"]);
+    assert!(status == Some(0) && said.contains("same: branch 1 from row 3"), "{said} {cost}");
+    let costs: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let cost = &costs["costs"][0];
+    assert_eq!((&cost["job"], &cost["from_row"]), (&"same".into(), &3.into()));
+    let after = cost["epsilon_after"].as_f64().unwrap();
+    assert!(after > cost["epsilon_before"].as_f64().unwrap(), "{costs}");
+    // It is a ledger of its own now, and nothing proves that it is a copy.
+    let (status, [_, refused]) = adopt(&[]);
+    assert!(
+        status == Some(2) && refused.contains("Nothing was adopted") && refused.contains("at no cost"),
+        "{refused}"
+    );
 
     // What the copied worker remembers is of another ledger, and raises no alarm.
     let cluster = start_in(folder.path());
@@ -184,6 +207,8 @@ fn a_copied_cluster_binds_nothing_until_it_is_adopted_and_then_has_noise_of_its_
     assert_eq!(noise_id.lineage.branch(), 1);
     let report = cluster.runtime.block_on(cluster.client.jobs().report(&job, 1e-6)).unwrap();
     assert!(report.contains("adopted at row 3 of branch 0"), "{report}");
+    let reported: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(reported["epsilon"].as_f64().unwrap(), after, "what was stated before is what is charged");
     let texts = ["a", "b"].map(str::to_owned).to_vec();
     let patience = Duration::from_secs(20);
     let second = cluster.fetch_on(&cluster.client, 1, &job, 3..5, 0..DIMENSION, texts, patience).unwrap();

@@ -76,6 +76,13 @@ fn nothing_is_ended_without_a_yes() {
     assert_eq!(rewound["epsilon_after"], check["epsilon_after"]);
     assert_eq!(epsilon(&report(), "epsilon"), epsilon(&check, "epsilon_after"));
 
+    // The branch itself has bound no row, and all five stay released.
+    assert_eq!(answer(&cluster, &["job", "show", "--job", "default"])["rows_bound"], 0);
+    for end in ["finish", "destroy"] {
+        let error = refused(&cluster, &["job", end, "--job", "default"], 2);
+        let says = ["5 rows are released on its 2 branches", "at row 2 of "];
+        assert!(says.iter().all(|part| error.contains(part)), "{error}");
+    }
     let finished = answer(&cluster, &["job", "finish", "--job", "default", "--yes"]);
     assert_eq!(finished["state"], "finished");
     let destroyed = answer(&cluster, &["job", "destroy", "--job", "default", "--yes"]);
@@ -97,6 +104,28 @@ fn no_row_is_bound_that_can_not_be_written() {
         assert!(error.contains(says) && error.contains(&out), "{error}");
     }
     let bound = || answer(&cluster, &["job", "show", "--job", "kept"])["rows_bound"].clone();
+    // What the job does not have is bad use, and is found before a row is bound or a file made.
+    let file = format!("{folder}/beyond.npy");
+    for (rows, range, kind) in
+        [("0..5000", "0..8", "row_beyond_iterations"), ("0..2", "0..100000", "range_beyond_dimension")]
+    {
+        let words = [
+            "fetch",
+            "--job",
+            "kept",
+            "--steps",
+            rows,
+            "--range",
+            range,
+            "--commitment",
+            "x",
+            "--out",
+            &file,
+        ];
+        let error: Value = serde_json::from_str(&refused(&cluster, &words, 2)).unwrap();
+        assert_eq!(error["error"]["kind"], kind, "{error}");
+        assert!(!std::path::Path::new(&file).exists());
+    }
     assert_eq!(bound(), 0);
 
     let output = rustle(&cluster, &[&fetch[..], &["-", "--commitment", "batches 0 and 1"]].concat());

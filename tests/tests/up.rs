@@ -250,3 +250,48 @@ fn it_ends_with_the_command_that_it_runs_for() {
     let url = answer["coordinator"].as_str().unwrap().trim_start_matches("http://").to_owned();
     assert!(std::net::TcpStream::connect(url).is_err(), "the coordinator has ended");
 }
+
+/// Copies the files and folders in `from`, as `cp -a` does.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn on_a_copied_folder_it_says_so_and_ends() {
+    let mut up = Up::start(&[]);
+    up.wait_until("both shards are served", || up.shards_ready() == Some(2));
+    signal("-TERM", up.child.id().into());
+    assert!(up.end().success(), "{}", up.said());
+    let copied = up.dir.path().join("copied");
+    copy(&up.dir.path().join("data"), &copied);
+    for more in [&[][..], &["--exec", "true"], &["--wait"]] {
+        let started = Instant::now();
+        let output = Command::new(program())
+            .args(["up", "--dimension", "4096", "--listen", "127.0.0.1:0", "--plan"])
+            .arg(up.dir.path().join("plan.toml"))
+            .arg("--data-dir")
+            .arg(&copied)
+            .args(more)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(started.elapsed() < TIMEOUT, "{said}");
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), true), "{more:?}: {said}");
+        let file = copied.join("coordinator/ledger.redb");
+        let command = format!("`rustle ledger adopt --file {}`", fs::canonicalize(file).unwrap().display());
+        for part in ["error: ledger_copied: ", "another file (inode", "(says the ledger itself)", &command] {
+            assert!(said.contains(part), "{more:?}: no {part:?} in {said}");
+        }
+        assert!(!said.contains("running"), "{said}");
+    }
+}

@@ -191,7 +191,7 @@ fn charge(charge: &pb::JobCharge) -> Value {
     json!({
         "job": charge.job,
         "state": charge.state,
-        "rows_bound": charge.rows_bound,
+        "rows_released": charge.rows_bound,
         "branch": charge.branch,
         "epsilon": charge.epsilon,
         "event": event,
@@ -210,7 +210,8 @@ fn print(data_set: &pb::DataSet, format: Format) -> anyhow::Result<()> {
     if !data_set.shares.is_empty() {
         streams::line(share::table(&data_set.shares))?;
     }
-    let mut table = output::table(&["job", "state", "rows bound", "branch", "ε alone", "tenant", "blocks"]);
+    let mut table =
+        output::table(&["job", "state", "rows released", "branch", "ε alone", "tenant", "blocks"]);
     for charge in &data_set.charges {
         let tenant = if charge.tenant.is_empty() { "-".to_owned() } else { charge.tenant.clone() };
         table.add_row([

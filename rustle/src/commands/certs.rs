@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use node::auth::Role;
 use node::process::timestamp::rfc3339;
@@ -95,7 +96,7 @@ fn new(out: &Path, workers: u16, jobs: &[JobId], terms: &Terms) -> anyhow::Resul
 
 /// Returns the facts of the first certificate of a file.
 fn show(file: &Path) -> anyhow::Result<Answer> {
-    let file = if file.is_dir() { file.join("cert.pem") } else { file.to_owned() };
+    let file = if file.is_dir() { certificate_in(file)? } else { file.to_owned() };
     let facts = CertificateFacts::of_file(&file)?;
     let now = SystemTime::now();
     Ok(Answer::new()
@@ -108,6 +109,27 @@ fn show(file: &Path) -> anyhow::Result<Answer> {
         .with("ends", rfc3339(facts.ends))
         .with("days_left", facts.left(now).as_secs() / 86_400)
         .with("expired", facts.ends < now))
+}
+
+/// Returns the certificate in a folder. Error: it is in folders beneath, as `rustle certs new` makes them, which are named.
+fn certificate_in(folder: &Path) -> anyhow::Result<PathBuf> {
+    let file = folder.join("cert.pem");
+    if file.exists() {
+        return Ok(file);
+    }
+    let entries = std::fs::read_dir(folder).with_context(|| format!("folder {}", folder.display()))?;
+    let mut beneath: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    beneath.retain(|path| path.join("cert.pem").exists());
+    beneath.sort();
+    let names: Vec<_> = beneath.iter().map(|path| path.display().to_string()).collect();
+    let shown = folder.display();
+    if names.is_empty() {
+        bail!("folder {shown} has no cert.pem; allowed: a file, or a folder with cert.pem");
+    }
+    bail!(
+        "folder {shown} has no cert.pem; allowed: one of the folders in it that have one: {}",
+        names.join(", ")
+    )
 }
 
 /// Returns the name of a role's folder in the folder of its authority.

@@ -16,6 +16,11 @@ pub struct ConfirmArgs {
 }
 
 impl ConfirmArgs {
+    /// Returns whether `--yes` was given.
+    pub fn is_given(self) -> bool {
+        self.yes
+    }
+
     /// States the cost on standard error and waits for a yes. Errors: another answer; no terminal and no `--yes` (bad use).
     pub fn ask(self, cost: &str) -> anyhow::Result<()> {
         if self.yes {

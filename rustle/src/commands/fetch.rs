@@ -8,7 +8,7 @@ use clap::Args;
 use client::{Client, Fetch, FetchRequest};
 use node::config::kept_commitment::KeptCommitment;
 use node::telemetry::{Format as LogFormat, TelemetryConfig};
-use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange};
+use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, ServiceError};
 use tokio::time::Instant;
 
 use super::online;
@@ -128,7 +128,7 @@ async fn fetch_values<V: Value>(
 ) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let rows = RowRange::new(args.steps.0.start, args.steps.0.end)?;
-    note_gap(args, client, rows).await;
+    check_rows(args, client, rows).await?;
     // The target is open and has its room before a row is bound, because a bound row counts as released.
     let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
     let drawn = match args.commitment {
@@ -180,8 +180,14 @@ async fn fetch_values<V: Value>(
 
 /// Says which rows before these are not bound. They may be fetched later, so a gap is no error: several commands may share a
 /// job's rows. Nothing is said where the coordinator does not say how far the job is.
-async fn note_gap(args: &FetchArgs, client: &Client, rows: RowRange) {
-    let Ok(job) = client.jobs().get(&args.job).await else { return };
+///
+/// # Errors
+/// Rows beyond the plan's iterations, before any of the others is bound.
+async fn check_rows(args: &FetchArgs, client: &Client, rows: RowRange) -> proto::Result<()> {
+    let Ok(job) = client.jobs().get(&args.job).await else { return Ok(()) };
+    if rows.end > job.iterations {
+        return Err(ServiceError::RowBeyondIterations { row: rows.end - 1, iterations: job.iterations });
+    }
     if job.branch == args.branch && job.next_row < rows.start {
         let RowRange { start, .. } = rows;
         let next = job.next_row;
@@ -191,6 +197,7 @@ async fn note_gap(args: &FetchArgs, client: &Client, rows: RowRange) {
             args.job
         ));
     }
+    Ok(())
 }
 
 fn request(args: &FetchArgs, rows: RowRange, range: CoordinateRange, commitment: &str) -> FetchRequest {

@@ -21,6 +21,7 @@ mod account;
 mod history;
 mod inspect;
 mod irreversible;
+mod rewind_budget;
 mod watch;
 
 use account::AccountArgs;
@@ -37,6 +38,9 @@ pub struct JobArgs {
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    rustle job create --job trial --plan plan.toml --dimension 1000000 --key-file job.key\n  \
+    rustle job create --job trial --plan plan.toml --key-file job.key --data-set mails")]
 pub struct CreateArgs {
     #[command(flatten)]
     job: JobArgs,
@@ -175,7 +179,7 @@ impl JobCommand {
             match self {
                 Self::Create(args) => show(&create(*args).await?).print(format)?,
                 Self::List(args) => inspect::list(&args, format).await?,
-                Self::Show(args) => inspect::one(&args).await?.print(format)?,
+                Self::Show(args) => inspect::one(&args, format).await?,
                 Self::Watch(args) => args.run(format).await?,
                 Self::Finish(args) => args.finish().await?.print(format)?,
                 Self::Destroy(args) => args.destroy().await?.print(format)?,

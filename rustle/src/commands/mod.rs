@@ -38,4 +38,5 @@ mod online;
 mod plan_file;
 mod setting;
 mod status_table;
+mod whole_run;
 mod worker_list;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::harden::harden;
 use crate::access::CoordinatorArg;
-use crate::output::{self, bad_use};
+use crate::failure::Typed;
+use crate::output::{self, BadUse};
 use crate::unreached;
 
 /// Runs a command's future to its end on this thread, after [`harden`]: the command reads keys, tokens or rows. Errors of the
@@ -25,37 +26,50 @@ pub fn block_on<T>(
 fn explained(coordinator: &CoordinatorArg, error: anyhow::Error) -> anyhow::Error {
     let Some(cause) = error.downcast_ref::<ServiceError>() else { return error };
     let url = &coordinator.coordinator;
-    match cause {
+    let text = match cause {
         ServiceError::Unavailable { what } if what.ends_with("transport error") => {
             let what = what.trim_end_matches(": transport error");
             let reasons = url.split(',').map(|url| unreached::reason(url.trim(), what));
             let reasons: Vec<String> = reasons.collect();
-            anyhow::anyhow!("the coordinator at {url} was not reached: {}", reasons.join("; "))
+            format!("the coordinator at {url} was not reached: {}", reasons.join("; "))
         }
         ServiceError::Unauthenticated | ServiceError::PermissionDenied => {
             let shown = coordinator.access.shown();
-            anyhow::anyhow!(
+            format!(
                 "{cause}: it showed {shown} to {url}; --tls-dir and --token-file show others, and docs/security.md lists the \
                  rights of each role"
             )
         }
         ServiceError::RangeUnavailable { .. } => {
-            anyhow::anyhow!("{cause}. rustle status lists what is wrong, and what to do")
+            format!("{cause}. rustle status lists what is wrong, and what to do")
         }
         ServiceError::InvalidArgument { field, value, allowed }
             if field == "endpoint" && names(url, value) =>
         {
             let python =
                 if value.starts_with("\"grpc") { "; grpc:// and grpcs:// are for Python" } else { "" };
-            bad_use(format!("--coordinator (RUSTLE_COORDINATOR) is {value}; allowed: {allowed}{python}"))
+            format!("--coordinator (RUSTLE_COORDINATOR) is {value}; allowed: {allowed}{python}")
         }
-        ServiceError::InvalidArgument { .. } => bad_use(cause),
-        ServiceError::NotFound { what, .. } => anyhow::anyhow!("{cause}{}", list_of(what)),
+        ServiceError::NotFound { what, .. } => format!("{cause}{}", list_of(what)),
         ServiceError::AlreadyExists { .. } => {
-            anyhow::anyhow!("{cause}; allowed: the definition that it has, or another name")
+            format!("{cause}; allowed: the definition that it has, or another name")
         }
-        _ => error,
-    }
+        cause if is_bad_use(cause) => cause.to_string(),
+        _ => return error,
+    };
+    let typed = anyhow::Error::from(Typed::reworded(cause, text.clone()));
+    if is_bad_use(cause) { typed.context(BadUse(text)) } else { typed }
+}
+
+/// Returns whether the error is that of a value in the arguments, which only the coordinator can judge.
+fn is_bad_use(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::InvalidArgument { .. }
+            | ServiceError::GridRowsAreIntegers { .. }
+            | ServiceError::RowBeyondIterations { .. }
+            | ServiceError::RangeBeyondDimension { .. }
+    )
 }
 
 /// Returns whether the value, in quotes, is one of the URLs.

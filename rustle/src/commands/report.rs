@@ -29,6 +29,9 @@ pub mod sampling;
 /// State the privacy guarantee of a plan or a job
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("subject").required(true).args(["plan", "job"]))]
+#[command(after_help = "Examples:\n  \
+    rustle report --plan plan.toml --delta 1e-6\n  \
+    rustle report --job trial --delta 1e-6 --format html")]
 pub struct ReportArgs {
     /// File of a plan to report on
     #[arg(long, value_name = "FILE")]

@@ -1,4 +1,4 @@
-//! `rustle token`: creates and lists bearer tokens.
+//! `rustle token`: creates, lists and revokes bearer tokens.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -22,6 +22,7 @@ use crate::output::{Answer, Format, bad_use};
 use crate::values::{self, Span};
 
 mod list;
+mod revoke;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TokenCommand {
@@ -29,9 +30,13 @@ pub enum TokenCommand {
     New(NewArgs),
     /// List what the tokens of a file grant, and when they end
     List(list::ListArgs),
+    /// Remove tokens from a tokens file, for good: a coordinator notices within a second
+    Revoke(revoke::RevokeArgs),
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  \
+    rustle token new --role trainer --job digits --out digits.token --tokens-file tokens")]
 pub struct NewArgs {
     /// Role of the caller
     #[arg(long, value_enum)]
@@ -74,12 +79,33 @@ enum TokenRole {
     Approver,
 }
 
+impl TokenRole {
+    fn of_caller(self) -> CallerRole {
+        match self {
+            Self::Trainer => CallerRole::Trainer,
+            Self::Operator => CallerRole::Operator,
+            Self::Auditor => CallerRole::Auditor,
+            Self::Worker => CallerRole::Worker,
+            Self::Approver => CallerRole::Approver,
+        }
+    }
+
+    fn is(self, role: CallerRole) -> bool {
+        self.of_caller() == role
+    }
+}
+
 impl TokenCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         let args = match self {
             Self::New(args) => args,
             Self::List(args) => {
                 args.run(format)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Self::Revoke(args) => {
+                harden()?;
+                args.run()?.print(format)?;
                 return Ok(ExitCode::SUCCESS);
             }
         };
@@ -133,13 +159,7 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
     let ranges: Vec<_> = args.range.iter().map(|Span(range)| (range.start, range.end)).collect();
     let entry = TokenEntry {
         sha256: digest_of(token.as_bytes()),
-        role: match args.role {
-            TokenRole::Trainer => CallerRole::Trainer,
-            TokenRole::Operator => CallerRole::Operator,
-            TokenRole::Auditor => CallerRole::Auditor,
-            TokenRole::Worker => CallerRole::Worker,
-            TokenRole::Approver => CallerRole::Approver,
-        },
+        role: args.role.of_caller(),
         name: args.job.as_ref().map(JobId::to_string).or_else(|| args.worker.clone()),
         expires,
         ranges: Some(ranges).filter(|ranges| !ranges.is_empty()),

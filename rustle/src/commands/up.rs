@@ -25,6 +25,7 @@ use watch::Watch;
 mod budget;
 mod exec;
 mod own_key;
+mod sound;
 mod watch;
 
 /// Start a coordinator, workers and one job on this machine
@@ -103,6 +104,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mut cluster = LocalCluster::start(options, *key.secret_bytes())?;
     let runtime = node::process::runtime::Runtime::new()?;
     let job = runtime.block_on(create_job(&cluster, args, &plan, dimension, &key))?;
+    runtime.block_on(async { sound::check_ledger(&operator(&cluster)?, args.workers).await })?;
     if args.wait || args.exec.is_some() {
         let show = |text: String| progress.set_message(text);
         runtime.block_on(async {

@@ -92,7 +92,8 @@ impl Nemesis<'_> {
     /// With copies of the workers' records, and workers of its own; the original continues.
     fn adopted(&mut self, side: &SideFolder) -> anyhow::Result<String> {
         side.copy_records(self.cluster)?;
-        let adopted = succeeds(&self.cluster.program, &["ledger", "adopt", "--data-dir"], &side.data_dir())?;
+        let adopted =
+            succeeds(&self.cluster.program, &["ledger", "adopt", "--yes", "--data-dir"], &side.data_dir())?;
         ensure!(adopted, "a copy can't be adopted");
         let made = self.on_side(side, async |both, case| both.adopted(case).await)?;
         Ok(format!("and adopted; {made} fresh rows"))

@@ -31,7 +31,7 @@ fn of_npy(path: &Path) -> anyhow::Result<Vec<(f64, bool)>> {
             file.read(&mut pair)?;
             let included = label(&pair[1].to_string());
             let included = included.ok_or_else(|| not_a_label(path, row, &pair[1].to_string()))?;
-            Ok((f64::from(pair[0]), included))
+            Ok((number(path, row, pair[0].into())?, included))
         })
         .collect()
 }
@@ -47,7 +47,7 @@ fn of_text(path: &Path) -> anyhow::Result<Vec<(f64, bool)>> {
             let score = score.parse::<f64>().map_err(|error| {
                 bad_use(format!("{}, line {}: {score:?}: {error}", path.display(), row + 1))
             })?;
-            Ok((score, label(word.trim()).ok_or_else(|| not_a_label(path, row, word))?))
+            Ok((number(path, row, score)?, label(word.trim()).ok_or_else(|| not_a_label(path, row, word))?))
         })
         .collect()
 }
@@ -64,6 +64,18 @@ fn label(word: &str) -> Option<bool> {
         "out" | "0" | "false" => Some(false),
         _ => None,
     }
+}
+
+/// Refuses NaN, which orders with no score.
+fn number(path: &Path, row: u64, score: f64) -> anyhow::Result<f64> {
+    if score.is_nan() {
+        let line = row + 1;
+        return Err(bad_use(format!(
+            "{}, line {line}: score is NaN; allowed: any number; infinite ones too",
+            path.display()
+        )));
+    }
+    Ok(score)
 }
 
 fn not_a_label(path: &Path, row: u64, word: &str) -> anyhow::Error {

@@ -1,6 +1,7 @@
 //! `rustle job list` and `rustle job show`: where jobs stand, and what they have cost.
 
 use client::Jobs;
+use comfy_table::Table;
 use proto::pb;
 use serde_json::{Value, json};
 
@@ -10,12 +11,47 @@ use crate::commands::status_table::epsilon;
 use crate::output::{self, Answer, Format};
 use crate::streams;
 
-/// Returns one job with its ε.
-pub async fn one(args: &JobArgs) -> anyhow::Result<Answer> {
+/// Shards that a table has.
+const SHARDS_SHOWN: usize = 32;
+
+/// Prints one job with its ε and its shards.
+pub async fn one(args: &JobArgs, format: Format) -> anyhow::Result<()> {
     let jobs = client(args).await?.jobs();
     let job = jobs.get(&args.job).await?;
     let costs = costs(&jobs).await;
-    Ok(with_cost(&job, &costs))
+    let answer = with_cost(&job, &costs);
+    let found = costs.as_array().into_iter().flatten().find(|cost| cost["job"] == job.job.as_str());
+    let shards = found.map_or(Value::Null, |found| found["shard_list"].clone());
+    match format {
+        Format::Json => answer.with("shard_list", shards).print(format),
+        Format::Table => {
+            answer.print(format)?;
+            let shards = shards.as_array().map(Vec::as_slice).unwrap_or_default();
+            if shards.is_empty() { Ok(()) } else { streams::line(shards_table(shards)) }
+        }
+    }
+}
+
+/// Returns the table of a job's shards: which coordinates, at which worker, and why one is not served. Of many, those that are not
+/// served come first, and the last line counts what is left out.
+fn shards_table(shards: &[Value]) -> Table {
+    let mut table = output::table(&["shard", "coordinates", "worker", "served"]);
+    let (served, missing): (Vec<_>, Vec<_>) =
+        shards.iter().partition(|shard| shard["ready"] == Value::Bool(true));
+    for shard in missing.iter().chain(&served).take(SHARDS_SHOWN) {
+        let text = |name: &str| shard[name].as_str().unwrap_or("-").to_owned();
+        let served = if shard["ready"] == Value::Bool(true) {
+            "yes".to_owned()
+        } else {
+            format!("no: {}", text("reason"))
+        };
+        let coordinates = format!("{}..{}", shard["start"], shard["end"]);
+        table.add_row([shard["shard"].to_string(), coordinates, text("owner"), served]);
+    }
+    if shards.len() > SHARDS_SHOWN {
+        table.add_row([format!("{} more: --format json", shards.len() - SHARDS_SHOWN)]);
+    }
+    table
 }
 
 /// Prints all jobs.

@@ -1,18 +1,21 @@
 //! Commands that can't be undone: `job finish`, `job destroy` and `job rewind`. Each says what it costs first.
 
-use accounting::rewind::{ReleasedBranch, ReleasedRows, charge_with};
+use accounting::rewind::ReleasedRows;
 use clap::Args;
 use client::Jobs;
 use plan::Plan;
 use proto::{JobId, pb};
 use report::Job;
 
-use super::show;
+use super::{rewind_budget, show};
 use crate::access::CoordinatorArg;
 use crate::commands::confirm::ConfirmArgs;
-use crate::figures::rounded_up;
+use crate::commands::whole_run::{check_delta, epsilon, left_at, shown};
 use crate::output::{Answer, bad_use};
 use crate::progress::Progress;
+
+/// δ of a report of which no ε is read.
+const DELTA: f64 = 1e-6;
 
 /// The job, which has no default here: ending one takes its name.
 #[derive(Args, Clone, Debug)]
@@ -27,6 +30,9 @@ pub struct EndArgs {
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    rustle job rewind --job trial --to-row 500 --check\n  \
+    rustle job rewind --job trial --to-row 500 --yes")]
 pub struct RewindArgs {
     #[command(flatten)]
     end: EndArgs,
@@ -39,7 +45,7 @@ pub struct RewindArgs {
     /// δ at which ε is stated, strictly between 0 and 1
     #[arg(long, default_value_t = 1e-6, allow_negative_numbers = true)]
     delta: f64,
-    /// Show what it would cost, and change nothing
+    /// Show what it would cost, and change nothing; exit status 1 where a budget is too small for the job alone
     #[arg(long)]
     check: bool,
 }
@@ -53,13 +59,26 @@ impl EndArgs {
         Ok(self.coordinator.client().await?.jobs())
     }
 
+    /// Returns how many rows are released on all branches, as text. A row that two branches bound counts twice: its noise is
+    /// another one on each.
+    async fn released(&self, jobs: &Jobs) -> anyhow::Result<String> {
+        let (_, _, released) = Job::read(&jobs.report(&self.job, DELTA).await?)?;
+        Ok(match (rows_of(&released), released.branches.len()) {
+            (1, _) => "1 row is released".to_owned(),
+            (rows, 0..=1) => format!("{rows} rows are released"),
+            (rows, branches) => format!("{rows} rows are released on its {branches} branches"),
+        })
+    }
+
     /// Finishes the job.
     pub async fn finish(&self) -> anyhow::Result<Answer> {
         let jobs = self.jobs().await?;
         let job = jobs.get(&self.job).await?;
+        let released = self.released(&jobs).await?;
         self.confirm.ask(&format!(
-            "Finishing job {} is final: {} of its {} rows are bound, and no further one can be bound after this.",
-            job.job, job.rows_bound, job.iterations
+            "Finishing job {} is final: {released}, and it is at row {} of {} on its branch {}; no further row can be bound after \
+             this.",
+            job.job, job.next_row, job.iterations, job.branch
         ))?;
         Ok(show(&jobs.finish(&self.job).await?))
     }
@@ -68,10 +87,11 @@ impl EndArgs {
     pub async fn destroy(&self) -> anyhow::Result<Answer> {
         let jobs = self.jobs().await?;
         let job = jobs.get(&self.job).await?;
+        let released = self.released(&jobs).await?;
         self.confirm.ask(&format!(
             "Destroying job {} is final: its checkpoints are deleted, and no row of it can be bound or fetched again. The \
-             rows that it released stay released: {} of {} are bound on its branch {}.",
-            job.job, job.rows_bound, job.iterations, job.branch
+             rows that it released stay released: {released}, and it is at row {} of {} on its branch {}.",
+            job.job, job.next_row, job.iterations, job.branch
         ))?;
         let progress = Progress::spinner("deleting checkpoints");
         let answer = jobs.destroy(&self.job).await?;
@@ -100,8 +120,10 @@ impl RewindArgs {
                 self.to_row, job.next_row
             )));
         }
-        let cost = self.cost(&jobs, &job).await?;
+        let (cost, plan, after) = self.cost(&jobs, &job).await?;
         if self.check {
+            let client = self.end.coordinator.client().await?;
+            rewind_budget::check(&client, &job, &plan, &after).await?;
             return Ok(cost.answer(Answer::new().with("job", job.job).with("to_row", self.to_row)));
         }
         self.end.confirm.ask(&cost.text(&job, self.to_row))?;
@@ -109,44 +131,23 @@ impl RewindArgs {
         Ok(cost.answer(show(&jobs.rewind(name, self.to_row, expected).await?)))
     }
 
-    /// Computes the cost from what the coordinator reports, by the account that `rustle report` uses.
-    async fn cost(&self, jobs: &Jobs, job: &pb::Job) -> anyhow::Result<RewindCost> {
-        if !(self.delta > 0.0 && self.delta < 1.0) {
-            return Err(bad_use(format!("--delta is {}; allowed: strictly between 0 and 1", self.delta)));
-        }
+    /// Computes the cost from what the coordinator reports, by the account that `rustle report` uses. Returns the plan and what is
+    /// released once rewound, too.
+    async fn cost(&self, jobs: &Jobs, job: &pb::Job) -> anyhow::Result<(RewindCost, Plan, ReleasedRows)> {
+        check_delta(self.delta)?;
         let progress = Progress::spinner("computing what the rewind costs");
         let (_, plan, released) = Job::read(&jobs.report(&self.end.job, self.delta).await?)?;
-        let cost = RewindCost {
-            delta: self.delta,
-            before: epsilon(&plan, &released, self.delta)?,
-            after: epsilon(&plan, &rewound(released, job.branch, self.to_row), self.delta)?,
-        };
+        let before = epsilon(&plan, &released, self.delta)?;
+        let released = left_at(released, job.branch, self.to_row);
+        let after = epsilon(&plan, &released, self.delta)?;
         drop(progress);
-        Ok(cost)
+        Ok((RewindCost { delta: self.delta, before, after }, plan, released))
     }
 }
 
-/// Returns what is released once the job has left its branch at `row`.
-fn rewound(mut released: ReleasedRows, branch: u64, row: u64) -> ReleasedRows {
-    released.branches.push(ReleasedBranch {
-        branch: branch + 1,
-        parent: Some(branch),
-        from_row: row,
-        released: Vec::new(),
-    });
-    released
-}
-
-/// Returns ε of a job that releases all rows of its last branch; `None` for a plan without noise.
-fn epsilon(plan: &Plan, released: &ReleasedRows, delta: f64) -> anyhow::Result<Option<f64>> {
-    let noise = plan.accounted_noise_multiplier();
-    if noise <= 0.0 {
-        return Ok(None);
-    }
-    let sensitivity_of = |rows| plan.accounted_sensitivity_of(rows).map_err(anyhow::Error::from);
-    let charge = charge_with(plan.iterations(), released, sensitivity_of)?;
-    let failure = plan.failure_probability();
-    Ok(Some(accounting::Report::of_run(charge.total(), noise, failure, delta)?.epsilon))
+fn rows_of(released: &ReleasedRows) -> u64 {
+    let ranges = released.branches.iter().flat_map(|branch| &branch.released);
+    ranges.map(|(start, end)| end - start).sum()
 }
 
 /// ε at δ of a job that runs to its end: as it is, and once rewound.
@@ -158,14 +159,13 @@ struct RewindCost {
 
 impl RewindCost {
     fn text(&self, job: &pb::Job, to_row: u64) -> String {
-        let of = |epsilon: Option<f64>| epsilon.map_or("none (the plan has no noise)".to_owned(), rounded_up);
         format!(
             "Rewinding job {} to row {to_row} can't be undone: rows from {to_row} on get fresh noise, and those released \
              before stay released. ε of the whole run at δ = {:e}, for batches in any order: {} before, {} after.",
             job.job,
             self.delta,
-            of(self.before),
-            of(self.after)
+            shown(self.before),
+            shown(self.after)
         )
     }
 

@@ -5,19 +5,20 @@ use std::process::ExitCode;
 
 use accounting::failure;
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::Table;
 use serde_json::{Value, json};
 use strategy::optimize::Target;
 
 use super::workload::ReleaseArgs;
 use crate::commands::errors::from_accounting;
 use crate::commands::plan_file;
-use crate::output::{Answer, Format, bad_use};
+use crate::output::{self, Answer, Format, bad_use};
 use crate::rates;
 use crate::streams;
 
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:\n  \
+    rustle plan compare plan.toml blt.toml --epsilon 2 --delta 1e-6")]
 pub struct CompareArgs {
     /// Files of the plans; the loss of each is at its own participation
     #[arg(required = true, value_name = "FILE")]
@@ -34,6 +35,9 @@ pub struct CompareArgs {
     #[arg(long)]
     no_rates: bool,
 }
+
+/// Plans side by side in a table of 80 columns.
+const PLANS_IN_80_COLUMNS: usize = 3;
 
 /// The columns of the table.
 const COLUMNS: [&str; 13] = [
@@ -56,7 +60,10 @@ pub fn run(args: &CompareArgs, format: Format) -> anyhow::Result<ExitCode> {
     let rows: Vec<Value> = args.plans.iter().map(|path| args.row(path)).collect::<anyhow::Result<_>>()?;
     match format {
         Format::Json => Answer::new().with("plans", rows).print(format)?,
-        Format::Table => streams::line(table(&rows))?,
+        Format::Table if output::is_wide() => streams::line(one_line_each(&rows))?,
+        Format::Table => {
+            rows.chunks(PLANS_IN_80_COLUMNS).try_for_each(|rows| streams::line(one_column_each(rows)))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -105,20 +112,39 @@ impl CompareArgs {
     }
 }
 
-fn table(rows: &[Value]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+/// Returns a table with a line for each plan, for terminals of any width.
+fn one_line_each(rows: &[Value]) -> Table {
+    let mut table = output::empty_table();
     table.set_header(COLUMNS.map(|column| column.replace('_', " ")));
     for row in rows {
-        table.add_row(COLUMNS.map(|column| match &row[column] {
-            Value::String(text) => text.clone(),
-            Value::Null => "-".into(),
-            Value::Number(number) if number.is_f64() => {
-                let number = number.as_f64().unwrap_or(f64::NAN);
-                if number >= 1e6 { format!("{number:.3e}") } else { format!("{number:.5}") }
-            }
-            other => other.to_string(),
-        }));
+        table.add_row(COLUMNS.map(|column| cell(&row[column])));
     }
     table
+}
+
+/// Returns a table with a column for each plan, which fits 80 columns.
+fn one_column_each(rows: &[Value]) -> Table {
+    let mut table = output::empty_table();
+    for (index, column) in COLUMNS.into_iter().enumerate() {
+        let cells = rows.iter().map(|row| cell(&row[column]));
+        let line: Vec<_> = std::iter::once(column.replace('_', " ")).chain(cells).collect();
+        if index == 0 {
+            table.set_header(line)
+        } else {
+            table.add_row(line)
+        };
+    }
+    table
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            if number >= 1e6 { format!("{number:.3e}") } else { format!("{number:.5}") }
+        }
+        other => other.to_string(),
+    }
 }

@@ -12,6 +12,9 @@ use crate::output::{Answer, Format, bad_use};
 use crate::streams;
 
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:\n  \
+    rustle plan from --mechanism blt --theta 0.9,0.5 --omega 0.2,0.3 --iterations 2000 --min-sep 400 \
+    --max-participations 5 --noise-multiplier 1.1 --dimension 1000000 --batch-size 32 --out plan.toml")]
 pub struct FromArgs {
     /// Mechanism; each takes the flags that name it
     #[arg(long, value_name = "MECHANISM", value_parser = mechanism_parser())]

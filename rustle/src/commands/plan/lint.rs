@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use self::checks::findings;
 use crate::output::{self, Colour, Format};
 use crate::streams;
+use crate::wrap::wrapped;
 
 mod checks;
 
@@ -114,13 +115,18 @@ fn no_plan(error: &PlanError) -> Finding {
     Finding::new(Severity::Error, "no_plan", error.to_string().trim_end(), next_step)
 }
 
+/// Columns before the text of a finding: the severity and two spaces.
+const INDENT: usize = 9;
+
 fn text_of(found: &[Finding]) -> String {
     if found.is_empty() {
         return "nothing found".to_owned();
     }
     let line = |finding: &Finding| {
         let Finding { severity, check, what, next_step } = finding;
-        format!("{}  {check}: {what}\n         next: {next_step}", severity.coloured())
+        let what = wrapped(&format!("{check}: {what}"), INDENT);
+        let next = wrapped(&format!("next: {next_step}"), INDENT);
+        format!("{}  {what}\n{}{next}", severity.coloured(), " ".repeat(INDENT))
     };
     found.iter().map(line).collect::<Vec<_>>().join("\n")
 }

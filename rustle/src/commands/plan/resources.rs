@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::Table;
 use plan::Plan;
 use serde_json::{Map, Value};
 
 use super::sizing::{Setting, Sizing};
 use crate::commands::dimension;
 use crate::commands::plan_file;
-use crate::output::{Answer, Format, bad_use};
+use crate::output::{self, Answer, Format, bad_use};
 use crate::rates;
 use crate::streams;
 use crate::values::Bytes;
@@ -109,9 +108,7 @@ fn answer(plan: &Plan, sizing: &Sizing) -> Answer {
 }
 
 fn table(sizing: &Sizing) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["", "value", "formula"]);
+    let mut table = output::table(&["", "value", "formula"]);
     for line in &sizing.lines {
         table.add_row([line.name.replace('_', " "), line.shown(), line.formula.to_owned()]);
     }

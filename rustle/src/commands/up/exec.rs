@@ -9,6 +9,7 @@ use client::Client;
 use proto::JobId;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
+use super::sound;
 use crate::cluster::LocalCluster;
 
 /// Time between two looks at whether the shards are served.
@@ -28,6 +29,8 @@ pub async fn wait_until_served(
         if now.shards_ready == now.shards {
             return Ok(());
         }
+        // A worker may have come whose record proves the ledger old: its shards would never be served.
+        sound::stopped(&sound::status(client).await?)?;
         show(format!("{} of {} shards are served", now.shards_ready, now.shards));
         if let Some(ended) = cluster.take_ended()?.first() {
             bail!("{ended}");
