@@ -472,7 +472,11 @@ class Session(RoundChecks, ClipNorms):
 
         ``pieces``: arrays, each with its first coordinate. The noise is added to all of them, or after an error to
         none; after an interrupt :attr:`next_step` states which.
+
+        Raises:
+            rustle.errors.BufferRefused: Two arrays overlap, whose values would have the same noise.
         """
+        _check_apart(pieces)
         self._check_round(step)
         self._begun = True
         self._native.add_into(step, pieces, range, commitment.data, divide_by / self._scale(step))
@@ -528,6 +532,16 @@ def check_session(session: Any) -> None:
     # By what it has: a session of a test, or one that wraps another, is one too.
     if not hasattr(session, "privatize_"):
         raise _arguments.refused("session", session, "a session, as rustle.connect(url) opens it")
+
+
+def _check_apart(pieces: list[tuple[int, Any]]) -> None:
+    """Refuses arrays of which two have the same coordinate."""
+    end = 0
+    for start, array in sorted(pieces, key=lambda piece: piece[0]):
+        if start < end and len(array):
+            text = f"an array begins at coordinate {start}, and the one before it ends at {end}; allowed: arrays apart"
+            raise errors.make("buffer", text)
+        end = max(end, start + len(array))
 
 
 def _step(step: Any) -> int:

@@ -17,7 +17,7 @@ from .._ranks import Drawn, check_drawn, check_kept, drawn_by
 from .._session import Session
 from .._sum_bound import check_norm
 from ..grid import check_addable
-from . import _tensors
+from . import _shapes, _tensors
 from ._batch_norms import batch_norms
 from ._precision import check_products
 from ._reductions import check_reductions
@@ -116,9 +116,9 @@ class Noise:
         return row
 
     def check(self, optimizer: torch.optim.Optimizer, noised: Iterable[torch.Tensor]) -> None:
-        """Refuses a step that would change parameters without noise.
+        """Refuses a step that would change parameters without noise, and parameters that the plan's noise does not fit.
 
-        Parameters may have been unfrozen, added or given a gradient since noise was attached.
+        Parameters may have been unfrozen, added, given a gradient or resized since noise was attached.
         """
         ours = {id(p) for p in noised}
         for p in (p for group in optimizer.param_groups for p in group["params"]):
@@ -128,6 +128,7 @@ class Noise:
                     "when noise was attached. Set its .grad to None, or train it under a plan that holds it"
                 )
                 raise errors.make("layout", text)
+        _shapes.check_parameters(self.layout, self.parameters)
 
     def name_of(self, parameter: torch.Tensor) -> str:
         """Returns what messages call a parameter, also one that the plan does not hold."""
@@ -200,6 +201,7 @@ class Noise:
 
     def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float, whole_norm: float | None) -> None:
         """``whole_norm``: that of all ranks' parts of the sum, where this rank has one."""
+        _shapes.check_sums(self.pieces, sums)
         rounds, records = self.session.rounds, self.records
         check_kept(self._drawn, rounds)
         if rounds is not None:
@@ -258,7 +260,7 @@ class Noise:
         if self.reduce or self.sharded or len(self.wanted) != 1:
             return False
         arrays, copies = _tensors.in_place(sums), {}
-        if arrays is None and self._is_dithered:
+        if arrays is None and self._is_dithered and all(_shapes.is_dense(value) for value in sums.values()):
             # The session alone knows the dither. It takes them from this process's memory, all of them or none.
             copies = _tensors.host_copies(sums)
             arrays = _tensors.in_place(copies)
