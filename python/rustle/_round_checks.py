@@ -36,6 +36,8 @@ class RoundChecks:
         self._has_position = False
         #: Waits for steps that were started and have not run, where an adapter starts them ahead.
         self.settle: Callable[[], None] = _nothing
+        #: Called once the session went to another place of the job: at a cursor, or by a restart.
+        self.on_move: list[Callable[[], None]] = []
 
     @property
     def rounds(self) -> Any:
@@ -79,3 +81,5 @@ class RoundChecks:
         self._has_position = True
         if self._rounds is not None:
             self._rounds.forget()
+        for follow in self.on_move:
+            follow()

@@ -8,7 +8,7 @@ import torch
 from torch.func import functional_call, grad_and_value, vmap
 
 from .. import _arguments, errors
-from ._batch_norms import batch_norms, check_no_running_means
+from ._batch_norms import check_no_running_means
 from ._gradients import Made
 from ._sums import summed, wide
 
@@ -49,7 +49,7 @@ def clipped_sum(
     for at, one in enumerate(examples):
         if not isinstance(one, torch.Tensor) or one.ndim == 0:
             raise _arguments.refused(f"examples[{at}]", one, "a tensor with the examples along its first axis")
-    check_no_running_means(batch_norms(model), mixes=True)
+    check_no_running_means(model, mixes=True)
     clip_norm = _arguments.above_zero("clip_norm", clip_norm)
     divide_by = _arguments.above_zero("divide_by", divide_by)
     if microbatch is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .. import errors
+from ._tensors import local_part
 
 # Of a gradient that was stepped with: the count of its in-place changes when it was.
 _STEPPED = "_rustle_stepped_at"
@@ -56,7 +57,9 @@ class GradientWatch:
 
     def __init__(self, parameters: dict[str, torch.nn.Parameter]):
         self._parameters = parameters
-        self._handles = [p.register_post_accumulate_grad_hook(_note_addition) for p in parameters.values()]
+        # How often a backward pass added to a gradient, so far and until the last step.
+        self._additions = self._additions_at_step = 0
+        self._handles = [p.register_post_accumulate_grad_hook(self._note_addition) for p in parameters.values()]
 
     def check(self) -> None:
         """Refuses gradients of a step before, and parameters that were frozen."""
@@ -105,8 +108,18 @@ class GradientWatch:
             )
             raise errors.make("stale_gradients", text)
 
+    def check_none_added(self) -> None:
+        """Refuses gradients of a backward pass within the step, which its noise is not in."""
+        if self._additions != self._additions_at_step:
+            text = (
+                "the optimizer's step ran a backward pass after its noise was added; allowed: one sum of gradients for each step, "
+                "made before it"
+            )
+            raise errors.make("stale_gradients", text)
+
     def note_step(self) -> None:
         """States that all gradients had their step."""
+        self._additions_at_step = self._additions
         for parameter in self._parameters.values():
             if parameter.grad is not None:
                 setattr(parameter.grad, _STEPPED, parameter.grad._version)
@@ -116,13 +129,21 @@ class GradientWatch:
         for handle in self._handles:
             handle.remove()
 
-
-def _note_addition(parameter: torch.Tensor) -> None:
-    grad: Any = parameter.grad
-    # Setting it to zero counts as another change.
-    if grad is not None and getattr(grad, _STEPPED, None) == grad._version - 1:
-        setattr(grad, _ADDED_TO, True)
+    def _note_addition(self, parameter: torch.Tensor) -> None:
+        grad: Any = parameter.grad
+        self._additions += 1
+        # Setting it to zero counts as another change.
+        if grad is not None and getattr(grad, _STEPPED, None) == grad._version - 1:
+            setattr(grad, _ADDED_TO, True)
 
 
 def _is_unstepped(grad: Any) -> bool:
-    return grad is not None and getattr(grad, _STEPPED, None) != grad._version and bool(grad.any())
+    return getattr(grad, _STEPPED, None) != getattr(grad, "_version", None) and not is_zero(grad)
+
+
+def is_zero(grad: torch.Tensor | None) -> bool:
+    """Returns whether a gradient has no value but zeros on this rank."""
+    if grad is None or grad.device.type == "meta":
+        return True
+    values = local_part(grad)
+    return not (values if values.layout == torch.strided else values.coalesce().values()).any()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable, Literal
+from typing import Any, Iterable, Literal, Mapping
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from .._session import Session
 from .._sum_bound import check_norm
 from ..grid import check_addable
 from . import _shapes, _tensors
-from ._batch_norms import batch_norms
 from ._precision import check_products
 from ._reductions import check_reductions
 
@@ -47,8 +46,8 @@ class Noise:
     ):
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
-        self._model = named if isinstance(named, torch.nn.Module) else None
-        self.batch_norms = [] if self._model is None else batch_norms(self._model)
+        #: The module that has the parameters, where that is known.
+        self.model = named if isinstance(named, torch.nn.Module) else None
         pairs = named.named_parameters() if isinstance(named, torch.nn.Module) else named
         self._named = [(_tensors.plain_name(name), p) for name, p in pairs]
         self.parameters = {name: p for name, p in self._named if p.requires_grad}
@@ -96,6 +95,11 @@ class Noise:
                 self.session.join(position)
         self.branch, self.step, self._nonce = self.session.share()
 
+    def follow(self) -> None:
+        """Continues where the session went to. Several ranks compare where they are in a collective call instead."""
+        if self.ranks == 1:
+            self._sync_ranks()
+
     def check_ranks_draw_alike(self) -> None:
         """Refuses ranks of which two could have the same record in one step. Collective."""
         if self.ranks == 1:
@@ -126,6 +130,14 @@ class Noise:
                 text = (
                     f"parameter {self.name_of(p)} has a gradient and no noise; allowed: gradients of those that were trainable "
                     "when noise was attached. Set its .grad to None, or train it under a plan that holds it"
+                )
+                raise errors.make("layout", text)
+        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        for name, p in self.parameters.items():
+            if id(p) not in held:
+                text = (
+                    f"the optimizer does not hold parameter {name!r} any more, which has noise and would never move; allowed: all "
+                    "parameters that it held when noise was attached. Detach, and train under a plan without it"
                 )
                 raise errors.make("layout", text)
         _shapes.check_parameters(self.layout, self.parameters)
@@ -230,8 +242,8 @@ class Noise:
         """Refuses sums that others made where they may have fewer bits than their type says."""
         if sums:
             check_products(sums)
-            if self._model is not None:
-                check_reductions(self._model)
+            if self.model is not None:
+                check_reductions(self.model)
 
     def _next_step(self) -> int:
         """Returns the next step, if the session is at it."""
@@ -353,13 +365,14 @@ class Noise:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position. Collective: rank 0 resumes, the others follow."""
+        cursor = _cursor_of(state)
         if state["layout"] != self.layout.digest:
             text = "parameters have other names or shapes than when the state was saved; resume with the same model"
             raise errors.make("layout", text)
         failed: list[Any] = [None]
         if self.rank == 0 and not state.get("needs_resume"):
             try:
-                self.session.resume(bytes.fromhex(state["cursor"]), replay=self.commitment == "exact")
+                self.session.resume(cursor, replay=self.commitment == "exact")
             except errors.RustleError as error:
                 failed = [(error.kind, str(error))]
                 if self.ranks == 1:
@@ -370,3 +383,20 @@ class Noise:
             if failed[0]:
                 raise errors.make(*failed[0])
         self._sync_ranks()
+
+
+def _cursor_of(state: Any) -> bytes:
+    """Returns the cursor of a state that is whole."""
+    allowed = "what state_dict() returned, with the texts cursor and layout"
+    if not isinstance(state, Mapping):
+        raise errors.make("invalid_argument", f"the state is of type {type(state).__name__}; allowed: {allowed}")
+    for name in ("cursor", "layout"):
+        if not isinstance(state.get(name), str):
+            said = f"of type {type(state[name]).__name__}" if name in state else "missing"
+            raise errors.make("invalid_argument", f"{name} of the state is {said}; allowed: {allowed}")
+    try:
+        return bytes.fromhex(state["cursor"])
+    except ValueError:
+        # The value, which is as secret as the checkpoint, is not shown.
+        text = f"cursor of the state has characters other than hexadecimal digits; allowed: {allowed}"
+        raise errors.make("invalid_argument", text) from None
