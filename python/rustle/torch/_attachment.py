@@ -13,7 +13,7 @@ from .. import _arguments, errors
 from .._deprecated import warn_renamed
 from . import _closures, _owners, _tensors
 from ._batch_norms import BufferWatch, check_no_running_means
-from ._gradients import GradientWatch, is_made, is_zero
+from ._gradients import GradientWatch, is_made, is_zero, records_of
 from ._means import MeanWatch
 from ._movement import MovementWatch
 from ._nesting import is_nested
@@ -105,7 +105,7 @@ class Attachment:
         if self._gradients is not None:
             self._gradients.check()
             rounds = self.noise.session.rounds
-            records = rounds.records_here(self.noise.step) if rounds is not None else None
+            records = rounds.records_here(self.noise.step) if rounds is not None else self.records
             self._gradients.check_made(records, self.noise.session.clip_norm_at(self.noise.step), self.divide_by)
         if getattr(optimizer, "grad_scale", None) is not None:
             raise errors.make(
@@ -115,6 +115,9 @@ class Attachment:
         grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
         local = {name: _tensors.local_part(grad) for name, grad in grads.items()}
         self.noise.records = self.records
+        if self.records is None and self.noise.ranks == 1:
+            # Of several ranks each knows its own alone.
+            self.noise.records = records_of(p.grad for p in parameters.values())
         self.noise.made_here = {name for name, p in parameters.items() if p.grad is None or is_made(p.grad)}
         if not self.noise.add_all(local, self.divide_by):
             self.noise.add(self.noise.row(local, self.divide_by), local, self.divide_by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Iterable
 
 import torch
 
@@ -17,6 +17,8 @@ _ADDED_TO = "_rustle_added_to"
 
 # Of a gradient made by clipped_sum: what it says of itself.
 _MADE = "_rustle_made"
+# The count of its in-place changes when it was made, and whether a backward pass added to it as it was then.
+_MADE_AT, _ADDED_TO_MADE = "_rustle_made_at", "_rustle_added_to_made"
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,23 @@ class Made:
     def note(self, grad: torch.Tensor) -> None:
         """Notes it at a gradient, as plain numbers, which any checkpoint of gradients can hold."""
         setattr(grad, _MADE, astuple(self))
+        setattr(grad, _MADE_AT, grad._version)
 
 
 def is_made(grad: torch.Tensor) -> bool:
     """Returns whether :func:`rustle.torch.clipped_sum` made the gradient."""
     return hasattr(grad, _MADE)
+
+
+def records_of(grads: Iterable[torch.Tensor | None]) -> int | None:
+    """Returns of how many records gradients are that :func:`rustle.torch.clipped_sum` made, and nothing changed; else None."""
+    found = set()
+    for grad in grads:
+        if grad is not None:
+            if getattr(grad, _MADE_AT, None) != grad._version:
+                return None
+            found.add(Made(*getattr(grad, _MADE)).records)
+    return max(found, default=None)
 
 
 def check_none_frozen(parameters: dict[str, torch.nn.Parameter]) -> None:
@@ -74,6 +88,12 @@ class GradientWatch:
                     "backward pass"
                 )
                 raise errors.make("stale_gradients", text)
+            if getattr(grad, _ADDED_TO_MADE, False):
+                text = (
+                    f"a backward pass added to the gradient of {name!r}, which clipped_sum made, what nothing clipped; allowed: that sum "
+                    "alone. A penalty on the weights is the optimizer's weight_decay, or part of each record's loss"
+                )
+                raise errors.make("sum_too_large", text)
             if getattr(grad, _STEPPED, None) == grad._version:
                 text = (
                     f"the gradient of {name!r} had its step already; allowed: one step for each gradient. Call "
@@ -81,12 +101,12 @@ class GradientWatch:
                 )
                 raise errors.make("stale_gradients", text)
 
-    def check_made(self, records: int | None, clip_norm: float, divide_by: float) -> None:
+    def check_made(self, records: float | None, clip_norm: float, divide_by: float) -> None:
         """Refuses gradients that say to be made of more records, or otherwise, than the step allows."""
         notes = {getattr(p.grad, _MADE, None) for p in self._parameters.values()} - {None}
         for made in (Made(*note) for note in notes):
             if records is not None and made.records > records:
-                text = f"the gradients are of {made.records} records; allowed: {records}, as the step's batch has here"
+                text = f"the gradients are of {made.records} records; allowed: {records:g}, as the step's batch has here"
                 raise errors.make("step", text)
             for name, value, most in (
                 ("clip_norm", made.clip_norm, clip_norm),
@@ -135,6 +155,8 @@ class GradientWatch:
         # Setting it to zero counts as another change.
         if grad is not None and getattr(grad, _STEPPED, None) == grad._version - 1:
             setattr(grad, _ADDED_TO, True)
+        if grad is not None and getattr(grad, _MADE_AT, None) == grad._version - 1:
+            setattr(grad, _ADDED_TO_MADE, True)
 
 
 def _is_unstepped(grad: Any) -> bool:
