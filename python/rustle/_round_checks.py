@@ -8,7 +8,7 @@ import numpy as np
 
 from . import errors
 from ._kappa import IN_FLOAT64, KappaCheck
-from ._sum_bound import check_norm
+from ._sum_bound import check_finite, check_norm
 from ._tagged_cursor import check_same
 
 
@@ -64,6 +64,7 @@ class RoundChecks:
             return
         records = self._rounds.records(int(step))
         if sum is not None:
+            check_finite(sum)
             check_norm(float(np.linalg.norm(sum)), divide_by, records, self.clip_norm_at(int(step)))
 
     def _check_kappa(self, step: int, summed_in: str) -> None:

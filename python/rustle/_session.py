@@ -323,10 +323,12 @@ class Session(RoundChecks, ClipNorms):
 
     @property
     def job(self) -> str:
+        """The job's name, which its ledger and reports have."""
         return self._native.job
 
     @property
     def branch(self) -> int:
+        """The branch that the session's rows are of: 0, and one more after each return to an earlier step with fresh noise."""
         return self._native.branch
 
     @property
@@ -336,6 +338,7 @@ class Session(RoundChecks, ClipNorms):
 
     @property
     def iterations(self) -> int:
+        """The steps of the plan."""
         return self._native.iterations
 
     def report(
@@ -397,6 +400,7 @@ class Session(RoundChecks, ClipNorms):
 
     @property
     def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
         return self._native.closed
 
     def __enter__(self) -> "Session":
@@ -454,6 +458,7 @@ class Session(RoundChecks, ClipNorms):
             raise errors.make("accounting", f"neighbouring is {relation}; {self._refused[relation]}")
 
     def release(self, owner: object) -> None:
+        """Frees the session for another trainer, where ``owner`` is the one that claimed it."""
         if self._owner is owner:
             self._owner = None
 

@@ -204,3 +204,12 @@ def test_a_damaged_state(t, damage):
     assert all(p.grad is not None for p in t.net.parameters())
     t.optimizer.step()
     assert t.session.next_step == 1
+
+
+def test_a_state_of_other_groups_opens_no_branch(t):
+    state = copy.deepcopy(t.optimizer.state_dict())
+    first_steps(t, 1)
+    state["param_groups"][0]["params"].append(99)
+    with pytest.raises(errors.LayoutMismatch, match=r"groups of \[5\] parameters; allowed: \[4\]"):
+        t.optimizer.load_state_dict(state)
+    assert (t.session.next_step, t.session.branch) == (1, 0)

@@ -127,3 +127,29 @@ def test_a_model_on_the_meta_device(tmp_path):
         optimizer.step()
     assert t.session.next_step == 0
     t.session.close()
+
+
+def test_a_data_set_whose_records_have_no_numbers(tmp_path):
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(60))
+
+    t = Training(tmp_path / "run")
+    with pytest.raises(errors.InvalidArgument, match="dataset is a Stream.*__len__"):
+        rustle.torch.DataLoader(Stream(), t.rounds)
+    t.session.close()
+
+
+def test_a_data_set_of_the_engine_whose_records_have_no_numbers(tmp_path, monkeypatch):
+    pytest.importorskip("opacus")
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __init__(self, *tensors):
+            pass
+
+        def __iter__(self):
+            return iter(range(60))
+
+    monkeypatch.setattr(torch.utils.data, "TensorDataset", Stream)
+    with pytest.raises(errors.InvalidArgument, match="dataset is a Stream.*__len__"):
+        EngineTraining(tmp_path / "run")

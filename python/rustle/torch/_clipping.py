@@ -42,8 +42,8 @@ def clipped_sum(
         The loss of each example, without gradient. As secret as the examples.
 
     Raises:
-        rustle.errors.InvalidArgument: A layer mixes examples (BatchNorm in training mode), the loss does not call the module that it
-            is given, no parameter requires a gradient, or a number is not allowed.
+        rustle.errors.InvalidArgument: A layer mixes examples (BatchNorm in training mode), the loss does not call the module that
+            it is given, no parameter requires a gradient, or a number is not allowed.
     """
     _arguments.instance("model", model, torch.nn.Module, "a torch.nn.Module")
     _arguments.function("loss", loss, "a function of the module and of one example")
