@@ -18,6 +18,7 @@ from ._means import MeanWatch
 from ._movement import MovementWatch
 from ._nesting import is_nested
 from ._noise import Noise
+from ._state import check_groups
 
 KEY = "rustle"
 
@@ -189,7 +190,7 @@ class Attachment:
 
     def _load(self, optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
         if KEY in state:
-            _check_groups(optimizer, state)
+            check_groups(optimizer, state)
             self.load_state_dict(state[KEY])
             return {key: value for key, value in state.items() if key != KEY}
         if self.noise.session.next_step:
@@ -271,12 +272,3 @@ class Attachment:
             self.noise.session.on_move.remove(self._follow)
         _owners.disown(self._optimizer, self.noise.parameters.values())
         self.noise.session.release(self.noise)
-
-
-def _check_groups(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Refuses a state that PyTorch would refuse once the job was resumed, which may have opened a branch."""
-    saved = [len(group["params"]) for group in state.get("param_groups", ())]
-    here = [len(group["params"]) for group in optimizer.param_groups]
-    if saved != here:
-        text = f"the state has groups of {saved} parameters; allowed: {here}, as the optimizer has"
-        raise errors.make("layout", text)

@@ -22,7 +22,7 @@ def check_no_running_means(model: torch.nn.Module, *, mixes: bool = False) -> No
         if not isinstance(layer, _Norm) or not layer.training:
             continue
         if layer.track_running_stats or (mixes and isinstance(layer, _BatchNorm)):
-            what = "mixes examples and keeps means" if isinstance(layer, _BatchNorm) else "keeps means of them"
+            what = "mixes examples and keeps means" if isinstance(layer, _BatchNorm) else "keeps means of examples"
             text = (
                 f"layer {name!r} is {type(layer).__name__} in training mode, which {what} without noise; allowed: GroupNorm, "
                 "LayerNorm, InstanceNorm without track_running_stats, or the layer in evaluation mode (.eval())"
@@ -59,7 +59,7 @@ class BufferWatch:
     def _kept(self) -> Iterator[tuple[str, torch.Tensor]]:
         assert self._model is not None
         for name, module in self._model.named_modules():
-            if not module.training or type(module).__name__ in self._OF_PARAMETERS:
+            if not module._buffers or not module.training or type(module).__name__ in self._OF_PARAMETERS:
                 continue
             for own, buffer in module.named_buffers(name, recurse=False):
                 if buffer.is_floating_point():

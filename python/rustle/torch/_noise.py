@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable, Literal, Mapping
+from typing import Any, Iterable, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from ..grid import check_addable
 from . import _shapes, _tensors
 from ._precision import check_products
 from ._reductions import check_reductions
+from ._state import cursor_of
 
 #: By how much norms of the same gradient may differ among ranks: an all-reduce gives all ranks the same bits, and only the
 #: order in which two kinds of device sum up a norm differs.
@@ -365,7 +366,7 @@ class Noise:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position. Collective: rank 0 resumes, the others follow."""
-        cursor = _cursor_of(state)
+        cursor = cursor_of(state)
         if state["layout"] != self.layout.digest:
             text = "parameters have other names or shapes than when the state was saved; resume with the same model"
             raise errors.make("layout", text)
@@ -383,20 +384,3 @@ class Noise:
             if failed[0]:
                 raise errors.make(*failed[0])
         self._sync_ranks()
-
-
-def _cursor_of(state: Any) -> bytes:
-    """Returns the cursor of a state that is whole."""
-    allowed = "what state_dict() returned, with the texts cursor and layout"
-    if not isinstance(state, Mapping):
-        raise errors.make("invalid_argument", f"the state is of type {type(state).__name__}; allowed: {allowed}")
-    for name in ("cursor", "layout"):
-        if not isinstance(state.get(name), str):
-            said = f"of type {type(state[name]).__name__}" if name in state else "missing"
-            raise errors.make("invalid_argument", f"{name} of the state is {said}; allowed: {allowed}")
-    try:
-        return bytes.fromhex(state["cursor"])
-    except ValueError:
-        # The value, which is as secret as the checkpoint, is not shown.
-        text = f"cursor of the state has characters other than hexadecimal digits; allowed: {allowed}"
-        raise errors.make("invalid_argument", text) from None
