@@ -90,8 +90,8 @@ class GradientWatch:
                 raise errors.make("stale_gradients", text)
             if getattr(grad, _ADDED_TO_MADE, False):
                 text = (
-                    f"a backward pass added to the gradient of {name!r}, which clipped_sum made, what nothing clipped; allowed: that "
-                    "sum alone. A penalty on the weights is the optimizer's weight_decay, or part of each record's loss"
+                    f"a backward pass added to the gradient of {name!r}, which clipped_sum made, what nothing clipped; allowed: "
+                    "that sum alone. A penalty on the weights is the optimizer's weight_decay, or part of each record's loss"
                 )
                 raise errors.make("sum_too_large", text)
             if getattr(grad, _STEPPED, None) == grad._version:
