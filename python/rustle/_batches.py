@@ -155,6 +155,17 @@ class Batches:
         """The event for an accountant: the distribution of one unit's participations."""
         return json.loads(self._native.event())
 
+    def __copy__(self) -> "Batches":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Batches":
+        # Nothing of it changes.
+        return self
+
+    def __reduce__(self) -> Any:
+        text = "batches hold the secret seed and can't be pickled; allowed: the same batches made anew, from the seed in its file"
+        raise errors.make("invalid_argument", text)
+
     def __repr__(self) -> str:
         return f"Batches({self.scheme['kind']}, iterations={len(self)})"
 

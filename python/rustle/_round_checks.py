@@ -8,7 +8,7 @@ import numpy as np
 
 from . import errors
 from ._kappa import IN_FLOAT64, KappaCheck
-from ._sum_bound import check_norm
+from ._sum_bound import check_finite, check_norm
 from ._tagged_cursor import check_same
 
 
@@ -36,6 +36,8 @@ class RoundChecks:
         self._has_position = False
         #: Waits for steps that were started and have not run, where an adapter starts them ahead.
         self.settle: Callable[[], None] = _nothing
+        #: Called once the session went to another place of the job: at a cursor, or by a restart.
+        self.on_move: list[Callable[[], None]] = []
 
     @property
     def rounds(self) -> Any:
@@ -62,6 +64,7 @@ class RoundChecks:
             return
         records = self._rounds.records(int(step))
         if sum is not None:
+            check_finite(sum)
             check_norm(float(np.linalg.norm(sum)), divide_by, records, self.clip_norm_at(int(step)))
 
     def _check_kappa(self, step: int, summed_in: str) -> None:
@@ -79,3 +82,5 @@ class RoundChecks:
         self._has_position = True
         if self._rounds is not None:
             self._rounds.forget()
+        for follow in self.on_move:
+            follow()

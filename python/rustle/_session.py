@@ -323,10 +323,12 @@ class Session(RoundChecks, ClipNorms):
 
     @property
     def job(self) -> str:
+        """The job's name, which its ledger and reports have."""
         return self._native.job
 
     @property
     def branch(self) -> int:
+        """The branch that the session's rows are of: 0, and one more after each return to an earlier step with fresh noise."""
         return self._native.branch
 
     @property
@@ -336,6 +338,7 @@ class Session(RoundChecks, ClipNorms):
 
     @property
     def iterations(self) -> int:
+        """The steps of the plan."""
         return self._native.iterations
 
     def report(
@@ -397,6 +400,7 @@ class Session(RoundChecks, ClipNorms):
 
     @property
     def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
         return self._native.closed
 
     def __enter__(self) -> "Session":
@@ -454,6 +458,7 @@ class Session(RoundChecks, ClipNorms):
             raise errors.make("accounting", f"neighbouring is {relation}; {self._refused[relation]}")
 
     def release(self, owner: object) -> None:
+        """Frees the session for another trainer, where ``owner`` is the one that claimed it."""
         if self._owner is owner:
             self._owner = None
 
@@ -472,7 +477,11 @@ class Session(RoundChecks, ClipNorms):
 
         ``pieces``: arrays, each with its first coordinate. The noise is added to all of them, or after an error to
         none; after an interrupt :attr:`next_step` states which.
+
+        Raises:
+            rustle.errors.BufferRefused: Two arrays overlap, whose values would have the same noise.
         """
+        _check_apart(pieces)
         self._check_round(step)
         self._begun = True
         self._native.add_into(step, pieces, range, commitment.data, divide_by / self._scale(step))
@@ -528,6 +537,16 @@ def check_session(session: Any) -> None:
     # By what it has: a session of a test, or one that wraps another, is one too.
     if not hasattr(session, "privatize_"):
         raise _arguments.refused("session", session, "a session, as rustle.connect(url) opens it")
+
+
+def _check_apart(pieces: list[tuple[int, Any]]) -> None:
+    """Refuses arrays of which two have the same coordinate."""
+    end = 0
+    for start, array in sorted(pieces, key=lambda piece: piece[0]):
+        if start < end and len(array):
+            text = f"an array begins at coordinate {start}, and the one before it ends at {end}; allowed: arrays apart"
+            raise errors.make("buffer", text)
+        end = max(end, start + len(array))
 
 
 def _step(step: Any) -> int:

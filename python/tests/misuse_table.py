@@ -243,6 +243,22 @@ EVERYWHERE = [
     ("a sum that is clipped once more before its step", "kept", "test_misuse_torch.py::clipped_once_more"),
     ("weight decay and schedules of learning rates", "kept", "test_misuse_torch.py::with_weight_decay_and_a_scheduler"),
     ("averages of weights, and other models beside", "kept", "test_misuse_torch.py::with_another_model_beside_it"),
+    ("a parameter whose shape changed, in PyTorch", "refused", "test_misuse_tensors.py::test_a_parameter_of_another_shape"),
+    ("the same, in Opacus", "refused", "test_misuse_tensors.py::test_opacus"),
+    ("a batch left out (`skip`) after its backward pass", "kept", "test_misuse_pending.py::test_a_batch_left_out_is_in_no_sum"),
+    (
+        "gradients that are there when a state is loaded or the session restarted",
+        "kept",
+        "test_misuse_pending.py::test_a_batch_of_before_is_in_no_sum_after",
+    ),
+    ("steps within `paused()` that have gradients", "refused", "test_misuse_pending.py::test_a_paused_step_has_no_gradients"),
+    ("InstanceNorm with running means, layers added later", "refused", "test_running_means.py::test_a_layer_that_was_added_later"),
+    ("other buffers that change, in PyTorch", "warned", "test_running_means.py::test_buffers_that_change_are_named"),
+    ("an optimizer's step within its step", "kept", "test_misuse_optimizers.py::test_a_step_within_a_step_has_its_noise_once"),
+    ("a parameter that the optimizer lost", "refused", "test_misuse_optimizers.py::test_a_parameter_that_the_optimizer_lost"),
+    ("one optimizer for two sessions", "refused", "test_misuse_optimizers.py::test_an_optimizer_has_noise_of_one_session"),
+    ("a backward pass on top of `clipped_sum`", "refused", "test_clipping.py::test_a_backward_pass_on_top_of_a_clipped_sum"),
+    ("a loss that calls no module it is given", "refused", "test_clipping.py::test_a_loss_of_another_module_than_its_argument"),
 ]
 
 

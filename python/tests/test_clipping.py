@@ -2,11 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
+from conftest import prepared
+from misuse import Training, weights
 
 torch = pytest.importorskip("torch")
 
+import rustle
 import rustle.torch
+from rustle import errors
 from rustle.torch import _sums
 
 
@@ -90,3 +95,101 @@ def test_parameters_without_an_axis_are_clipped_too():
     net = Scaled()
     rustle.torch.clipped_sum(net, lambda call, x: call(x).sum(), torch.tensor([[0.5], [3.0], [-4.0]]), clip_norm=1.0)
     assert net.scale.grad.item() == pytest.approx(0.5, rel=1e-6)
+
+
+def cross_entropy(call, x, y):
+    return torch.nn.functional.cross_entropy(call(x), y)
+
+
+class Assigned(torch.nn.Module):
+    """A buffer that each call sets anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(5, 3)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        found = self.layer(x)
+        self.mean = 0.9 * self.mean + 0.1 * found.mean(0).detach()
+        return found
+
+
+def test_a_buffer_that_a_module_sets_stays_as_it_was():
+    net, x, y = Assigned(), torch.randn(9, 5), torch.arange(9) % 3
+    before = net.mean
+    for microbatch in (None, 4):
+        rustle.torch.clipped_sum(net, cross_entropy, x, y, clip_norm=1.0, microbatch=microbatch)
+    assert net.mean is before and not before.any()
+    net.load_state_dict(net.state_dict())
+    assert net.layer.weight.grad.any()
+
+
+def test_a_loss_of_another_module_than_its_argument():
+    net, x, y = torch.nn.Linear(5, 3), torch.randn(9, 5), torch.arange(9) % 3
+    with pytest.raises(errors.InvalidArgument, match="did not call the module"):
+        rustle.torch.clipped_sum(net, lambda model, x, y: cross_entropy(net, x, y), x, y, clip_norm=1.0)
+    assert net.weight.grad is None
+
+
+def test_a_model_of_which_nothing_is_trained():
+    net = torch.nn.Linear(5, 3).requires_grad_(False)
+    with pytest.raises(errors.InvalidArgument, match="no parameter .* requires a gradient"):
+        rustle.torch.clipped_sum(net, cross_entropy, torch.randn(9, 5), torch.arange(9) % 3, clip_norm=1.0)
+
+
+def test_a_backward_pass_on_top_of_a_clipped_sum(tmp_path):
+    t = Training(tmp_path / "run")
+    ids = next(iter(t.rounds))
+    before = weights(t.net)
+    for left in (False, True):
+        # Zeros are no sum that clipped_sum made any more, and clipping once more is no backward pass.
+        t.gradients(ids)
+        if left:
+            t.optimizer.zero_grad(set_to_none=False)
+        (0.01 * t.loss(t.net, t.x[ids], t.y[ids])).backward()
+        if not left:
+            with pytest.raises(errors.SumTooLarge, match="which clipped_sum made, what nothing clipped"):
+                t.optimizer.step()
+            assert np.array_equal(weights(t.net), before) and t.session.next_step == 0
+    t.optimizer.step()
+    assert t.session.next_step == 1
+    t.session.close()
+
+
+@pytest.mark.filterwarnings("ignore:nothing checks")
+def test_records_of_a_clipped_sum_are_compared_without_rounds(tmp_path):
+    t = Training(tmp_path / "run", rounds=False, records=5)
+    with pytest.raises(errors.StepError, match="of 15 records; allowed: 5"):
+        t.step(range(15))
+    assert t.session.next_step == 0
+    t.step(range(5))
+    t.session.close()
+
+
+@pytest.mark.filterwarnings("ignore:nothing checks")
+def test_records_of_a_clipped_sum_are_those_of_the_plans_grid(tmp_path):
+    net = torch.nn.Linear(5, 3)
+    plan = rustle.plan(
+        iterations=4,
+        min_sep=4,
+        max_participations=1,
+        epsilon=6,
+        delta=1e-5,
+        mechanism="identity",
+        parameters=rustle.torch.layout(net),
+        batch_size=15,
+        norm_dtype="float64",
+    )
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        rustle.torch.attach(optimizer, session, net, divide_by=15)
+        for count, rows in ((1200, 0), (15, 1)):
+            x, y = torch.randn(count, 5), torch.arange(count) % 3
+            rustle.torch.clipped_sum(net, cross_entropy, x, y, clip_norm=plan.clip_norm, divide_by=15)
+            if rows:
+                optimizer.step()
+            else:
+                with pytest.raises(errors.InvalidArgument, match="has 1200 contributions"):
+                    optimizer.step()
+            assert session.next_step == rows

@@ -1,5 +1,6 @@
 """Rounds: a session adds the noise of a step to the sum of its own batch alone."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -104,7 +105,7 @@ MISUSES = [
     (too_many_records, errors.SumTooLarge, "15 contributions", 0),
     (wrong_divisor, errors.SumTooLarge, "divide_by", 0),
     (unclipped, errors.SumTooLarge, "clipped to 1", 0),
-    (not_finite, errors.SumTooLarge, "nan", 0),
+    (not_finite, errors.InvalidArgument, "not finite.*skip", 0),
     (another_loop_while_one_runs, errors.StepError, "begin the loader anew", 2),
     (resumed_while_a_loop_runs, errors.StepError, "met no noise", 0),
     (resumed_without_drawing, errors.StepError, "no batch", 0),
@@ -263,3 +264,10 @@ def test_a_sum_of_users_has_one_contribution_of_each(session):
 def test_ranks_do_not_share_the_records_of_a_user(session):
     with pytest.raises(errors.InvalidArgument, match="clip apart"):
         rustle.Rounds(of_users(), session, ranks=2)
+
+
+def test_batches_are_not_pickled():
+    made = rustle.Batches(schemes.fixed_order(4), 40, 8, bytes(32))
+    assert copy.copy(made) is made and copy.deepcopy([made])[0] is made
+    with pytest.raises(errors.InvalidArgument, match="secret seed"):
+        pickle.dumps(made)

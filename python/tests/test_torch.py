@@ -325,6 +325,7 @@ def test_the_state_carries_the_cursor_and_saving_changes_nothing(tmp_path, plan)
         assert (session.next_step, session.branch) == (2, 1)
         gradients(again, 2)
         optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
         with attachment.paused():
             optimizer.step()
         assert session.next_step == 3

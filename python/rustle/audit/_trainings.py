@@ -139,6 +139,8 @@ def by_torch(setting: Setting, included: np.ndarray) -> np.ndarray:
         attachment = adapter.attach(
             optimizer, session, model, divide_by=factor * divisor, records=LENGTH * setting.canaries
         )
+        if setting.makes("no-noise"):
+            attachment.detach()
         for step in range(plan.iterations):
             ids = canaries if rounds is None else next(rounds)
             if setting.mistake is None:
@@ -148,8 +150,7 @@ def by_torch(setting: Setting, included: np.ndarray) -> np.ndarray:
                 # clipped_sum and attach refuse most of these: a program that clips by itself.
                 total = setting.clipped_sum(included, step) / divisor
                 model.weight.grad = torch.from_numpy(total.astype(np.float32))[None, :]
-            with attachment.paused() if setting.makes("no-noise") else contextlib.nullcontext():
-                optimizer.step()
+            optimizer.step()
             after = _weights(model)
             released.append((before - after) * divisor)
             before = after

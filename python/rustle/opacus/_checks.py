@@ -14,6 +14,7 @@ from .. import _arguments, errors
 from .._batch_bound import FLOATS
 from .._batches import Batches
 from .._session import Session
+from ..torch._loader import length_of
 from ..torch._tensors import is_distributed
 
 
@@ -85,7 +86,7 @@ def check_clip_schedule(session: Session, others: dict[str, Any]) -> None:
 
 def check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:
     _arguments.instance("batches", batches, Batches, "rustle.Batches")
-    batches.check_length(len(loader.dataset))
+    batches.check_length(length_of(loader.dataset))
     if ranks > 1:
         # Under another seed two ranks could have the same record in one step.
         digests: list[Any] = [None] * ranks

@@ -11,6 +11,7 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 from .. import errors
 from ..torch import Attachment, Noise
 from ..torch._gradients import check_none_frozen
+from ..torch._nesting import is_nested
 from ..torch._owners import refuse_copy
 from ..torch._sums import summed, without_autocast
 from ..torch._tensors import check_float32
@@ -30,6 +31,8 @@ class NoisedOptimizer:
     _steps: StepCheck
 
     def pre_step(self: Any, closure: Any = None) -> Any:
+        self._attachment.check_not_paused()
+        self._attachment.check_model()
         check_none_frozen(self._noise.parameters)
         noised = [p for p in self.params if id(p) in self._names]
         if len(noised) < len(self.params):
@@ -135,8 +138,19 @@ class EngineAttachment(Attachment):
         #: Whether gradients have the noise of a step that the optimizer within has not taken.
         self.is_ready = False
 
+    def check_not_paused(self) -> None:
+        """Refuses a step of the engine's optimizer within :meth:`paused`: it has the noise of a row, or no gradients."""
+        if self._paused:
+            text = (
+                "the engine's optimizer is stepped within paused(), where steps have no noise; allowed: steps of "
+                "optimizer.original_optimizer with gradients that are zero or None"
+            )
+            raise errors.make("step", text)
+
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         if self._paused:
+            return self._before_paused(optimizer, args, kwargs)
+        if is_nested(optimizer):
             return None
         if not self.is_ready:
             text = (
@@ -145,10 +159,11 @@ class EngineAttachment(Attachment):
             )
             raise errors.make("step", text)
         self.is_ready = False
-        self._movement.begin()
+        self._movement.begin(optimizer)
         return None
 
-    def skip(self) -> None:
-        """Leaves the next step out with its row, and discards the sums of its batch."""
-        super().skip()
-        self.optimizer.discard()
+    def _discard(self) -> None:
+        super()._discard()
+        self.is_ready = False
+        if self.optimizer is not None:
+            self.optimizer.discard()

@@ -12,11 +12,13 @@ import torch.distributed as dist
 from .. import _arguments, errors
 from .._deprecated import warn_renamed
 from . import _closures, _owners, _tensors
-from ._batch_norms import check_no_running_means
-from ._gradients import GradientWatch, is_made
+from ._batch_norms import BufferWatch, check_no_running_means
+from ._gradients import GradientWatch, is_made, is_zero, records_of
 from ._means import MeanWatch
 from ._movement import MovementWatch
+from ._nesting import is_nested
 from ._noise import Noise
+from ._state import check_groups
 
 KEY = "rustle"
 
@@ -43,6 +45,7 @@ class Attachment:
         self._gradients = GradientWatch(noise.parameters) if watch_gradients else None
         self._movement = MovementWatch(noise.parameters)
         self._means = MeanWatch(self.divide_by)
+        self._buffers = BufferWatch(noise.model)
         self._handles = [
             optimizer.register_state_dict_post_hook(self._save),
             optimizer.register_load_state_dict_pre_hook(self._load),
@@ -50,6 +53,7 @@ class Attachment:
             optimizer.register_step_post_hook(self._after_step),
         ]
         _owners.own(optimizer, noise.parameters.values())
+        noise.session.on_move.append(self._follow)
         self._watch_rounds()
 
     @staticmethod
@@ -60,6 +64,13 @@ class Attachment:
             _arguments.above_zero("records", records)
 
     def _check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        if _owners.is_attached(optimizer):
+            self.noise.session.release(self.noise)
+            text = (
+                f"the {type(optimizer).__name__} has noise already; allowed: one attachment to an optimizer. Call detach() of the "
+                "other one first, whose session may be closed"
+            )
+            raise errors.make("busy", text)
         ours = {id(p): name for name, p in self.noise.parameters.items()}
         theirs = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
         left = [name for key, name in ours.items() if key not in theirs]
@@ -81,16 +92,21 @@ class Attachment:
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if self._paused:
+            return self._before_paused(optimizer, args, kwargs)
+        if is_nested(optimizer):
+            # The step that called this one has added the noise.
+            if self._gradients is not None:
+                self._gradients.check_none_added()
             return None
         self._check_rounds()
-        check_no_running_means(self.noise.batch_norms)
+        self.check_model()
         replaced = _closures.run_first(optimizer, args, kwargs)
         parameters = self.noise.parameters
         self.noise.check(optimizer, parameters.values())
         if self._gradients is not None:
             self._gradients.check()
             rounds = self.noise.session.rounds
-            records = rounds.records_here(self.noise.step) if rounds is not None else None
+            records = rounds.records_here(self.noise.step) if rounds is not None else self.records
             self._gradients.check_made(records, self.noise.session.clip_norm_at(self.noise.step), self.divide_by)
         if getattr(optimizer, "grad_scale", None) is not None:
             raise errors.make(
@@ -100,6 +116,9 @@ class Attachment:
         grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
         local = {name: _tensors.local_part(grad) for name, grad in grads.items()}
         self.noise.records = self.records
+        if self.records is None and self.noise.ranks == 1:
+            # Of several ranks each knows its own alone.
+            self.noise.records = records_of(p.grad for p in parameters.values())
         self.noise.made_here = {name for name, p in parameters.items() if p.grad is None or is_made(p.grad)}
         if not self.noise.add_all(local, self.divide_by):
             self.noise.add(self.noise.row(local, self.divide_by), local, self.divide_by)
@@ -111,11 +130,31 @@ class Attachment:
             for value in local.values():
                 dist.all_reduce(value, group=self.noise.group)
         self._note_step()
-        self._movement.begin()
+        self._movement.begin(optimizer)
         return replaced
 
-    def _after_step(self, *_: Any) -> None:
-        if not self._paused:
+    def check_model(self) -> None:
+        """Refuses layers that keep means without noise, and warns of buffers that may be such."""
+        if self.noise.model is not None:
+            check_no_running_means(self.noise.model)
+            self._buffers.see()
+
+    def _before_paused(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Refuses a step without noise whose gradients say anything."""
+        replaced = _closures.run_first(optimizer, args, kwargs)
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+            if not is_zero(parameter.grad):
+                text = (
+                    f"the gradient of parameter {self.noise.name_of(parameter)} is not zero in a step within paused(), which has "
+                    "no noise; allowed: steps with gradients that are zero or None. Call optimizer.zero_grad() first"
+                )
+                raise errors.make("stale_gradients", text)
+        return replaced
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if not self._paused and not is_nested(optimizer):
             self._note_step()
             self._movement.end()
 
@@ -151,6 +190,7 @@ class Attachment:
 
     def _load(self, optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
         if KEY in state:
+            check_groups(optimizer, state)
             self.load_state_dict(state[KEY])
             return {key: value for key, value in state.items() if key != KEY}
         if self.noise.session.next_step:
@@ -163,8 +203,18 @@ class Attachment:
         return self.noise.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues at a position. Collective over all ranks."""
+        """Continues at a position, and discards gradients that no step was taken with. Collective over all ranks."""
         self.noise.load_state_dict(state)
+        self._discard()
+
+    def _follow(self) -> None:
+        """Continues where the session went to: gradients so far are of a batch that has its step elsewhere."""
+        self.noise.follow()
+        self._discard()
+
+    def _discard(self) -> None:
+        for parameter in self.noise.parameters.values():
+            parameter.grad = None
 
     def reserve(self, steps: int = 1) -> None:
         """Binds and fetches the rows of the next steps in the background, while their gradients are computed.
@@ -186,17 +236,22 @@ class Attachment:
         return self.noise.session.next_step
 
     def skip(self) -> None:
-        """Leaves a step out: its row is bound and discarded, and counts as released.
+        """Leaves a step out: its row is bound and discarded, which counts as released, and so are the gradients of its batch.
 
         Call it for a batch that no optimizer step follows, such as one whose gradients overflowed. Otherwise each later
         batch would use the row before its own, and records would return sooner than the plan's ``min_sep``. Collective
         over all ranks.
         """
         self.noise.skip()
+        # The next backward pass would add to them: the sum of two batches, with the noise of one row.
+        self._discard()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Steps without noise, which count as no step: for tools that create optimizer state by steps with zero gradients."""
+        """Steps without noise, which count as no step: for tools that create optimizer state by steps with zero gradients.
+
+        A step within whose gradients are not all zero, or None, raises :class:`rustle.errors.StaleGradients`.
+        """
         self._paused = True
         try:
             yield
@@ -213,5 +268,7 @@ class Attachment:
             rounds = self.noise.session.rounds
             if rounds is not None and self._gradients.check_none in rounds.on_repeat:
                 rounds.on_repeat.remove(self._gradients.check_none)
+        if self._follow in self.noise.session.on_move:
+            self.noise.session.on_move.remove(self._follow)
         _owners.disown(self._optimizer, self.noise.parameters.values())
         self.noise.session.release(self.noise)

@@ -8,7 +8,7 @@ import torch
 from torch.func import functional_call, grad_and_value, vmap
 
 from .. import _arguments, errors
-from ._batch_norms import batch_norms, check_no_running_means
+from ._batch_norms import check_no_running_means
 from ._gradients import Made
 from ._sums import summed, wide
 
@@ -42,14 +42,15 @@ def clipped_sum(
         The loss of each example, without gradient. As secret as the examples.
 
     Raises:
-        rustle.errors.InvalidArgument: A layer mixes examples (BatchNorm in training mode), or a number is not allowed.
+        rustle.errors.InvalidArgument: A layer mixes examples (BatchNorm in training mode), the loss does not call the module that
+            it is given, no parameter requires a gradient, or a number is not allowed.
     """
     _arguments.instance("model", model, torch.nn.Module, "a torch.nn.Module")
     _arguments.function("loss", loss, "a function of the module and of one example")
     for at, one in enumerate(examples):
         if not isinstance(one, torch.Tensor) or one.ndim == 0:
             raise _arguments.refused(f"examples[{at}]", one, "a tensor with the examples along its first axis")
-    check_no_running_means(batch_norms(model), mixes=True)
+    check_no_running_means(model, mixes=True)
     clip_norm = _arguments.above_zero("clip_norm", clip_norm)
     divide_by = _arguments.above_zero("divide_by", divide_by)
     if microbatch is not None:
@@ -59,6 +60,9 @@ def clipped_sum(
         lengths = [len(one) for one in examples]
         raise errors.make("invalid_argument", f"examples have lengths {lengths}; allowed: one length, of all")
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not trained:
+        text = "no parameter of the model requires a gradient; allowed: a model with one at least"
+        raise errors.make("invalid_argument", text)
     sums = {name: torch.zeros_like(p, dtype=wide(p.dtype)) for name, p in trained.items()}
     losses: list[torch.Tensor] = []
     at, most = 0, microbatch or max(count, 1)
@@ -91,13 +95,24 @@ def _part(
     clip_norm: float,
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """Returns the clipped sum over some examples, and the loss of each."""
+    # Those that a module sets anew are set back: they would be tensors of this call alone.
+    buffers, calls = dict(model.named_buffers()), []
 
     def of_one(parameters: dict[str, torch.Tensor], *example: torch.Tensor) -> torch.Tensor:
-        call = lambda *given, **named: functional_call(model, parameters, given, named)
+        def call(*given: Any, **named: Any) -> Any:
+            calls.append(None)
+            return functional_call(model, {**buffers, **parameters}, given, named)
+
         return loss(call, *(one[None] for one in example)).sum()
 
     values = {name: p.detach() for name, p in trained.items()}
     each = vmap(grad_and_value(of_one), in_dims=(None, *(0 for _ in examples)), randomness="different")
     gradients, losses = each(values, *examples)
+    if not calls:
+        text = (
+            "the loss did not call the module that it was given, so that no parameter has a gradient; allowed: a function of its "
+            "first argument, such as lambda model, x, y: cross_entropy(model(x), y)"
+        )
+        raise errors.make("invalid_argument", text)
     # The model may run in fewer bits, and its gradients be what they are: clipping and summing may not.
     return summed({name: value.detach() for name, value in gradients.items()}, clip_norm), losses.detach()

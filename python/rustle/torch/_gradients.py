@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Iterable
 
 import torch
 
 from .. import errors
+from ._tensors import local_part
 
 # Of a gradient that was stepped with: the count of its in-place changes when it was.
 _STEPPED = "_rustle_stepped_at"
@@ -16,6 +17,8 @@ _ADDED_TO = "_rustle_added_to"
 
 # Of a gradient made by clipped_sum: what it says of itself.
 _MADE = "_rustle_made"
+# The count of its in-place changes when it was made, and whether a backward pass added to it as it was then.
+_MADE_AT, _ADDED_TO_MADE = "_rustle_made_at", "_rustle_added_to_made"
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,23 @@ class Made:
     def note(self, grad: torch.Tensor) -> None:
         """Notes it at a gradient, as plain numbers, which any checkpoint of gradients can hold."""
         setattr(grad, _MADE, astuple(self))
+        setattr(grad, _MADE_AT, grad._version)
 
 
 def is_made(grad: torch.Tensor) -> bool:
     """Returns whether :func:`rustle.torch.clipped_sum` made the gradient."""
     return hasattr(grad, _MADE)
+
+
+def records_of(grads: Iterable[torch.Tensor | None]) -> int | None:
+    """Returns of how many records gradients are that :func:`rustle.torch.clipped_sum` made, and nothing changed; else None."""
+    found = set()
+    for grad in grads:
+        if grad is not None:
+            if getattr(grad, _MADE_AT, None) != grad._version:
+                return None
+            found.add(Made(*getattr(grad, _MADE)).records)
+    return max(found, default=None)
 
 
 def check_none_frozen(parameters: dict[str, torch.nn.Parameter]) -> None:
@@ -56,7 +71,9 @@ class GradientWatch:
 
     def __init__(self, parameters: dict[str, torch.nn.Parameter]):
         self._parameters = parameters
-        self._handles = [p.register_post_accumulate_grad_hook(_note_addition) for p in parameters.values()]
+        # How often a backward pass added to a gradient, so far and until the last step.
+        self._additions = self._additions_at_step = 0
+        self._handles = [p.register_post_accumulate_grad_hook(self._note_addition) for p in parameters.values()]
 
     def check(self) -> None:
         """Refuses gradients of a step before, and parameters that were frozen."""
@@ -71,6 +88,12 @@ class GradientWatch:
                     "backward pass"
                 )
                 raise errors.make("stale_gradients", text)
+            if getattr(grad, _ADDED_TO_MADE, False):
+                text = (
+                    f"a backward pass added to the gradient of {name!r}, which clipped_sum made, what nothing clipped; allowed: "
+                    "that sum alone. A penalty on the weights is the optimizer's weight_decay, or part of each record's loss"
+                )
+                raise errors.make("sum_too_large", text)
             if getattr(grad, _STEPPED, None) == grad._version:
                 text = (
                     f"the gradient of {name!r} had its step already; allowed: one step for each gradient. Call "
@@ -78,12 +101,12 @@ class GradientWatch:
                 )
                 raise errors.make("stale_gradients", text)
 
-    def check_made(self, records: int | None, clip_norm: float, divide_by: float) -> None:
+    def check_made(self, records: float | None, clip_norm: float, divide_by: float) -> None:
         """Refuses gradients that say to be made of more records, or otherwise, than the step allows."""
         notes = {getattr(p.grad, _MADE, None) for p in self._parameters.values()} - {None}
         for made in (Made(*note) for note in notes):
             if records is not None and made.records > records:
-                text = f"the gradients are of {made.records} records; allowed: {records}, as the step's batch has here"
+                text = f"the gradients are of {made.records} records; allowed: {records:g}, as the step's batch has here"
                 raise errors.make("step", text)
             for name, value, most in (
                 ("clip_norm", made.clip_norm, clip_norm),
@@ -105,8 +128,18 @@ class GradientWatch:
             )
             raise errors.make("stale_gradients", text)
 
+    def check_none_added(self) -> None:
+        """Refuses gradients of a backward pass within the step, which its noise is not in."""
+        if self._additions != self._additions_at_step:
+            text = (
+                "the optimizer's step ran a backward pass after its noise was added; allowed: one sum of gradients for each step, "
+                "made before it"
+            )
+            raise errors.make("stale_gradients", text)
+
     def note_step(self) -> None:
         """States that all gradients had their step."""
+        self._additions_at_step = self._additions
         for parameter in self._parameters.values():
             if parameter.grad is not None:
                 setattr(parameter.grad, _STEPPED, parameter.grad._version)
@@ -116,13 +149,23 @@ class GradientWatch:
         for handle in self._handles:
             handle.remove()
 
-
-def _note_addition(parameter: torch.Tensor) -> None:
-    grad: Any = parameter.grad
-    # Setting it to zero counts as another change.
-    if grad is not None and getattr(grad, _STEPPED, None) == grad._version - 1:
-        setattr(grad, _ADDED_TO, True)
+    def _note_addition(self, parameter: torch.Tensor) -> None:
+        grad: Any = parameter.grad
+        self._additions += 1
+        # Setting it to zero counts as another change.
+        if grad is not None and getattr(grad, _STEPPED, None) == grad._version - 1:
+            setattr(grad, _ADDED_TO, True)
+        if grad is not None and getattr(grad, _MADE_AT, None) == grad._version - 1:
+            setattr(grad, _ADDED_TO_MADE, True)
 
 
 def _is_unstepped(grad: Any) -> bool:
-    return grad is not None and getattr(grad, _STEPPED, None) != grad._version and bool(grad.any())
+    return getattr(grad, _STEPPED, None) != getattr(grad, "_version", None) and not is_zero(grad)
+
+
+def is_zero(grad: torch.Tensor | None) -> bool:
+    """Returns whether a gradient has no value but zeros on this rank."""
+    if grad is None or grad.device.type == "meta":
+        return True
+    values = local_part(grad)
+    return not (values if values.layout == torch.strided else values.coalesce().values()).any()

@@ -80,8 +80,9 @@ class DataLoader(torch.utils.data.DataLoader):
                 raise errors.make("batches", f"{name} is given; allowed: none beside rounds, which are batches")
         if not arguments.get("in_order", True):
             raise errors.make("batches", "in_order is False; allowed: True, as each batch is for its own step")
+        records = length_of(dataset)
         if isinstance(rounds, Rounds):
-            check_population(dataset, rounds)
+            rounds.batches.check_length(records)
         collate = arguments.pop("collate_fn", None) or default_collate
         super().__init__(
             dataset, batch_sampler=DrawnRounds(rounds), collate_fn=_Collate(dataset, collate), **arguments
@@ -123,9 +124,19 @@ def _emptied(batch: Any) -> Any:
     )
 
 
-def check_population(dataset: Any, rounds: Rounds) -> None:
-    """Refuses a data set of another length than the population that the batches are drawn from."""
-    rounds.batches.check_length(len(dataset))
+def length_of(dataset: Any) -> int:
+    """Returns the number of a data set's records, which batches name by number.
+
+    Raises:
+        rustle.errors.InvalidArgument: It has none, as an ``IterableDataset``.
+    """
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        text = (
+            f"dataset is a {type(dataset).__name__}, whose records have no numbers; allowed: a data set with a length, whose "
+            "records are read by number (__len__ and __getitem__)"
+        )
+        raise errors.make("batches", text)
+    return len(dataset)
 
 
 def like(loader: torch.utils.data.DataLoader, rounds: RoundGuard, **changes: Any) -> DataLoader:

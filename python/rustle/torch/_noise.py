@@ -17,10 +17,10 @@ from .._ranks import Drawn, check_drawn, check_kept, drawn_by
 from .._session import Session
 from .._sum_bound import check_norm
 from ..grid import check_addable
-from . import _tensors
-from ._batch_norms import batch_norms
+from . import _shapes, _tensors
 from ._precision import check_products
 from ._reductions import check_reductions
+from ._state import cursor_of
 
 #: By how much norms of the same gradient may differ among ranks: an all-reduce gives all ranks the same bits, and only the
 #: order in which two kinds of device sum up a norm differs.
@@ -47,8 +47,8 @@ class Noise:
     ):
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
-        self._model = named if isinstance(named, torch.nn.Module) else None
-        self.batch_norms = [] if self._model is None else batch_norms(self._model)
+        #: The module that has the parameters, where that is known.
+        self.model = named if isinstance(named, torch.nn.Module) else None
         pairs = named.named_parameters() if isinstance(named, torch.nn.Module) else named
         self._named = [(_tensors.plain_name(name), p) for name, p in pairs]
         self.parameters = {name: p for name, p in self._named if p.requires_grad}
@@ -96,6 +96,11 @@ class Noise:
                 self.session.join(position)
         self.branch, self.step, self._nonce = self.session.share()
 
+    def follow(self) -> None:
+        """Continues where the session went to. Several ranks compare where they are in a collective call instead."""
+        if self.ranks == 1:
+            self._sync_ranks()
+
     def check_ranks_draw_alike(self) -> None:
         """Refuses ranks of which two could have the same record in one step. Collective."""
         if self.ranks == 1:
@@ -116,9 +121,9 @@ class Noise:
         return row
 
     def check(self, optimizer: torch.optim.Optimizer, noised: Iterable[torch.Tensor]) -> None:
-        """Refuses a step that would change parameters without noise.
+        """Refuses a step that would change parameters without noise, and parameters that the plan's noise does not fit.
 
-        Parameters may have been unfrozen, added or given a gradient since noise was attached.
+        Parameters may have been unfrozen, added, given a gradient or resized since noise was attached.
         """
         ours = {id(p) for p in noised}
         for p in (p for group in optimizer.param_groups for p in group["params"]):
@@ -128,6 +133,15 @@ class Noise:
                     "when noise was attached. Set its .grad to None, or train it under a plan that holds it"
                 )
                 raise errors.make("layout", text)
+        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        for name, p in self.parameters.items():
+            if id(p) not in held:
+                text = (
+                    f"the optimizer does not hold parameter {name!r} any more, which has noise and would never move; allowed: all "
+                    "parameters that it held when noise was attached. Detach, and train under a plan without it"
+                )
+                raise errors.make("layout", text)
+        _shapes.check_parameters(self.layout, self.parameters)
 
     def name_of(self, parameter: torch.Tensor) -> str:
         """Returns what messages call a parameter, also one that the plan does not hold."""
@@ -200,6 +214,7 @@ class Noise:
 
     def _check_local(self, sums: dict[str, torch.Tensor], step: int, divide_by: float, whole_norm: float | None) -> None:
         """``whole_norm``: that of all ranks' parts of the sum, where this rank has one."""
+        _shapes.check_sums(self.pieces, sums)
         rounds, records = self.session.rounds, self.records
         check_kept(self._drawn, rounds)
         if rounds is not None:
@@ -228,8 +243,8 @@ class Noise:
         """Refuses sums that others made where they may have fewer bits than their type says."""
         if sums:
             check_products(sums)
-            if self._model is not None:
-                check_reductions(self._model)
+            if self.model is not None:
+                check_reductions(self.model)
 
     def _next_step(self) -> int:
         """Returns the next step, if the session is at it."""
@@ -258,7 +273,7 @@ class Noise:
         if self.reduce or self.sharded or len(self.wanted) != 1:
             return False
         arrays, copies = _tensors.in_place(sums), {}
-        if arrays is None and self._is_dithered:
+        if arrays is None and self._is_dithered and all(_shapes.is_dense(value) for value in sums.values()):
             # The session alone knows the dither. It takes them from this process's memory, all of them or none.
             copies = _tensors.host_copies(sums)
             arrays = _tensors.in_place(copies)
@@ -351,13 +366,14 @@ class Noise:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position. Collective: rank 0 resumes, the others follow."""
+        cursor = cursor_of(state)
         if state["layout"] != self.layout.digest:
             text = "parameters have other names or shapes than when the state was saved; resume with the same model"
             raise errors.make("layout", text)
         failed: list[Any] = [None]
         if self.rank == 0 and not state.get("needs_resume"):
             try:
-                self.session.resume(bytes.fromhex(state["cursor"]), replay=self.commitment == "exact")
+                self.session.resume(cursor, replay=self.commitment == "exact")
             except errors.RustleError as error:
                 failed = [(error.kind, str(error))]
                 if self.ranks == 1:

@@ -37,7 +37,6 @@ class Optimizer(torch.optim.Optimizer):
         # Not super().__init__: parameters and state are those of the wrapped optimizer.
         self.original_optimizer = optimizer
         self.attachment: Attachment = attach(optimizer, session, model, **arguments)
-        _owners.admit(self)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         """Adds noise to the gradients, those of ``closure`` where there is one, and steps."""

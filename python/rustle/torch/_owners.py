@@ -46,11 +46,6 @@ def disown(optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor])
         optimizer.__dict__.pop(name, None)
 
 
-def admit(optimizer: Any) -> None:
-    """States that an optimizer steps by the one that noise is attached to."""
-    setattr(optimizer, _ATTACHED, True)
-
-
 def is_attached(optimizer: Any) -> bool:
     """Returns whether the optimizer's steps have noise."""
     return bool(getattr(optimizer, _ATTACHED, False))

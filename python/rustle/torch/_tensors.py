@@ -159,11 +159,16 @@ def whole_norm(sums: dict[str, torch.Tensor], parameters: dict[str, Any], group:
 def in_place(sums: dict[str, torch.Tensor]) -> dict[str, np.ndarray] | None:
     """Returns flat views of the sums, if all are float32 in C order on the CPU and none share memory."""
     fits = all(
-        value.dtype == torch.float32 and value.device.type == "cpu" and value.is_contiguous()
+        value.layout == torch.strided
+        and value.dtype == torch.float32
+        and value.device.type == "cpu"
+        and value.is_contiguous()
         for value in sums.values()
     )
+    if not fits:
+        return None
     apart = len({value.data_ptr() for value in sums.values()}) == len(sums)
-    return {name: value.detach().reshape(-1).numpy() for name, value in sums.items()} if fits and apart else None
+    return {name: value.detach().reshape(-1).numpy() for name, value in sums.items()} if apart else None
 
 
 def host_copies(sums: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
