@@ -30,7 +30,7 @@ from jax.experimental import io_callback
 
 from . import _arguments, errors
 from ._commitment import Commitment
-from ._jax_accumulation import AccumulationState, accumulated
+from ._jax_accumulation import AccumulationState, accumulated, note_initialised
 from ._jax_norm import norm_of
 from ._jax_precision import ProductCheck
 from ._jax_processes import agree, agree_on_batches, together
@@ -160,6 +160,7 @@ class _Trainer:
         self._compared, self._drawn = False, None
 
     def init(self, params: Any) -> jax.Array:
+        note_initialised(self.session)
         self._placed = Layout.of(layout(params), self.session)
         plan = self._plan
         if self.session.rounds is None and (plan.min_sep > 1 or plan.max_participations < plan.iterations):
