@@ -327,6 +327,11 @@ def begin(
         floats=float,
     )
     _, batches = request.run(folder)
-    rounds = Rounds(batches, connect(f"inproc://{os.path.abspath(folder)}"), steps_per_epoch=request.steps_per_epoch)
+    session = connect(f"inproc://{os.path.abspath(folder)}")
+    try:
+        rounds = Rounds(batches, session, steps_per_epoch=request.steps_per_epoch)
+    except BaseException:
+        session.close()
+        raise
     rounds.largest = request.largest
     return rounds

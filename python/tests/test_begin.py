@@ -288,3 +288,13 @@ def test_sums_that_are_not_finite_are_refused(tmp_path, value, checked):
         session.privatize_(sum, 0)
     assert session.next_step == 0
     session.close()
+
+
+def test_a_run_that_was_refused_leaves_its_folder_free(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise errors.make("batches", "none of these")
+
+    with monkeypatch.context() as patched, pytest.raises(errors.InvalidArgument, match="none of these"):
+        patched.setattr("rustle._run_request.Rounds", refused)
+        rustle.begin(tmp_path, **ASKED)
+    rustle.begin(tmp_path, **ASKED).session.close()
