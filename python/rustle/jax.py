@@ -124,6 +124,8 @@ def layout(params: Any) -> list[tuple[str, tuple[int, ...]]]:
     for path, leaf in leaves:
         if not hasattr(leaf, "shape"):
             raise _arguments.refused(f"params{jax.tree_util.keystr(path)}", leaf, "an array")
+        dtype = getattr(leaf, "dtype", jnp.float32)
+        _arguments.real(f"params{jax.tree_util.keystr(path)}", dtype, jnp.issubdtype(dtype, jnp.floating))
     # A tree that is one array has a path without parts.
     return [(jax.tree_util.keystr(path) or "params", tuple(leaf.shape)) for path, leaf in leaves]
 

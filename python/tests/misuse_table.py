@@ -243,6 +243,7 @@ EVERYWHERE = [
     ("a sum that is clipped once more before its step", "kept", "test_misuse_torch.py::clipped_once_more"),
     ("a loop left between micro-batches of one step, in JAX", "kept", "test_misuse_jax.py::left_within_a_step"),
     ("records added to a loader's data set, or deleted from it", "refused", "test_live_data.py::test_a_data_set_keeps_its_length"),
+    ("complex parameters, or truth values as parameters", "refused", "test_real_numbers.py::test_jax"),
     ("weight decay and schedules of learning rates", "kept", "test_misuse_torch.py::with_weight_decay_and_a_scheduler"),
     ("averages of weights, and other models beside", "kept", "test_misuse_torch.py::with_another_model_beside_it"),
 ]
