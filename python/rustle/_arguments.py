@@ -69,6 +69,13 @@ def above_zero(name: str, value: Any) -> float:
     return found
 
 
+def real(name: str, dtype: Any, is_real: bool) -> None:
+    """Refuses values of a type that real noise is lost in, such as complex numbers, whose imaginary part would have none."""
+    if not is_real:
+        text = f"{name} is {dtype}; allowed: floating-point numbers, as noise is. Of complex numbers train real and imaginary part"
+        raise errors.make("invalid_argument", text)
+
+
 def numbers(name: str, values: Any) -> list[float]:
     """Returns the numbers of a list, an array, or whatever else has some in an order."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable) or np.ndim(values) == 0:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import weakref
 from collections.abc import Iterable
 
-from . import _arguments, _native, _notes, errors
+from . import _arguments, _holders, _native, _notes, errors
 from ._data_set import AccountWords, DataSet, account_of, check_folder
 from ._session import Session
 from .sampling import Sampling
@@ -87,24 +86,17 @@ def connect(
     return Session(_native.connect(url, account, None, adopt))
 
 
-# The sessions of each process, by their folders: a fork has those of its parent, and can close none of them.
-_open: weakref.WeakValueDictionary[tuple[int, str], Session] = weakref.WeakValueDictionary()
-
-
 def _connect_folder(url: str, account: AccountWords | None, adopt: bool) -> Session:
     folder = os.path.realpath(url.removeprefix("inproc://").partition("?")[0])
-    here = os.getpid(), folder
-    before = _open.get(here)
-    is_held = before is not None and not before.closed
+    before = _holders.holder(folder)
     # A cell that is run again: the interpreter keeps the first session alive, and no name may be left to close it by.
-    if is_held and hasattr(sys, "ps1"):
-        before.close()  # type: ignore[union-attr]
-    elif is_held:
-        text = f"this process has a session of {folder} already; allowed: one. Close it first: session.close()"
-        raise errors.make("locked", text)
+    if before is not None and hasattr(sys, "ps1"):
+        before.close()
+    elif before is not None:
+        raise _holders.held(folder)
     is_new = not os.path.exists(os.path.join(folder, "ledger.redb"))
     session = Session(_native.connect(url, account, None, adopt))
     if is_new:
         _notes.write(folder)
-    _open[here] = session
+    _holders.note(folder, session)
     return session

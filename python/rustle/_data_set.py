@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from . import _arguments, _native, _notes, errors
+from . import _arguments, _holders, _native, _notes, errors
 from .sampling import CyclicPoisson, Sampling
 
 
@@ -48,17 +48,19 @@ class DataSet:
         self.neighbouring = _arguments.text("neighbouring", neighbouring, "zero-out, add-remove, replace")
         amount, per_block = _amount(epsilon, delta), _arguments.flag("per_block", per_block)
         is_new = not os.path.exists(os.path.join(self.folder, "ledger.redb"))
-        _native.create_data_set(self.folder, (name, unit, neighbouring), amount, per_block)
+        with _holders.naming_the_holder(self.folder):
+            _native.create_data_set(self.folder, (name, unit, neighbouring), amount, per_block)
         if is_new:
             _notes.write(self.folder)
 
     def show(self) -> dict[str, Any]:
         """The budget, what is ``spent``, ``reserved`` and ``left`` of it, every sweep, and every job that is no run of one."""
-        return json.loads(_native.data_set_report(self.folder, self.name, "json"))
+        return json.loads(self._reported("json"))
 
     def grant(self, *, epsilon: float, delta: float) -> None:
         """Replaces the budget by one that holds all that is spent and reserved."""
-        _native.grant_budget(self.folder, self.name, _amount(epsilon, delta))
+        with _holders.naming_the_holder(self.folder):
+            _native.grant_budget(self.folder, self.name, _amount(epsilon, delta))
 
     def add_block(
         self,
@@ -80,7 +82,9 @@ class DataSet:
             raise errors.make("invalid_argument", text)
         budget = None if epsilon is None or delta is None else _amount(epsilon, delta)
         days = _day("start", start), _day("until", until)
-        _native.add_block(self.folder, self.name, _arguments.text("block", block), days, budget)
+        block = _arguments.text("block", block)
+        with _holders.naming_the_holder(self.folder):
+            _native.add_block(self.folder, self.name, block, days, budget)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, format: str | None = None) -> str:
         """Returns the report on the data set, to be signed, and writes it to ``path`` if there is one.
@@ -92,10 +96,14 @@ class DataSet:
         path = None if path is None else _arguments.path("path", path)
         ending = os.path.splitext(path)[1].lower() if path is not None else ""
         format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
-        text = _native.data_set_report(self.folder, self.name, _arguments.text("format", format, "markdown, html, json"))
+        text = self._reported(_arguments.text("format", format, "markdown, html, json"))
         if path is not None:
             _arguments.write(path, text)
         return text
+
+    def _reported(self, format: str) -> str:
+        with _holders.naming_the_holder(self.folder):
+            return _native.data_set_report(self.folder, self.name, format)
 
 
 # The data set's name, its unit, its relation, the sampling as JSON, and the blocks.

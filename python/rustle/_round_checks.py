@@ -34,6 +34,8 @@ class RoundChecks:
         self._resumed_batches: bytes | None = None
         #: Whether a cursor, a restart or rank 0 states where the job continues.
         self._has_position = False
+        #: How often the session went to another position, or to the same one again.
+        self.positions = 0
         #: Waits for steps that were started and have not run, where an adapter starts them ahead.
         self.settle: Callable[[], None] = _nothing
         #: Called once the session went to another place of the job: at a cursor, or by a restart.
@@ -80,6 +82,7 @@ class RoundChecks:
         """Notes the digest of the batches of the cursor that the session is at now."""
         self._resumed_batches = saved
         self._has_position = True
+        self.positions += 1
         if self._rounds is not None:
             self._rounds.forget()
         for follow in self.on_move:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import warnings
@@ -15,7 +14,6 @@ from ._batches import Batches
 from ._connect import connect
 from ._native import Plan
 from ._rounds import Rounds
-from .sampling import CyclicPoisson
 
 # How near the least noise multiplier a search ends.
 _SAME = 1e-6
@@ -174,10 +172,23 @@ class RunRequest:
             return plan.noise_multiplier / self._cost(plan)
         return plan.grid["noise_multiplier_accounted"] / self._cost(plan)
 
+    def _event(self, plan: Plan) -> dict[str, Any]:
+        return _planning.event(plan, sampling_probability=1 / self.steps_per_epoch if self.poisson else None)
+
     def _epsilon(self, plan: Plan, delta: float) -> float:
-        sampling = CyclicPoisson(1 / self.steps_per_epoch, "independent") if self.poisson else None
-        found = _planning.report(plan, delta=delta, batches=sampling, format="json")
-        return json.loads(found)["guarantees"][0]["epsilon"]
+        return _planning.epsilon(self._event(plan), delta=delta)
+
+    def _keeps(self, plan: Plan, epsilon: float, delta: float) -> bool:
+        """Returns whether a plan keeps (ε, δ). An account that fails is no answer, and raises what it raised."""
+        try:
+            return self._epsilon(plan, delta) <= epsilon
+        except errors.OutOfReach:
+            # Of a plan on a grid ε may be so large that the probability of the grid's failure takes all of δ. Then ε is too large
+            # without that probability too.
+            event = self._event(plan)
+            if event.pop("failure_probability", 0) and _planning.epsilon(event, delta=delta) > epsilon:
+                return False
+            raise
 
     def _under_sampling(self, plan: Plan) -> Plan:
         """Returns the plan with the least noise that keeps (ε, δ) under Poisson sampling, which the planner leaves out."""
@@ -185,11 +196,7 @@ class RunRequest:
         epsilon, delta = self.promise
 
         def keeps(noise_multiplier: float) -> bool:
-            try:
-                return self._epsilon(plan.replace(noise_multiplier=noise_multiplier), delta) <= epsilon
-            except errors.OutOfReach:
-                # So large an ε that a grid's probability of failure takes all of δ.
-                return False
+            return self._keeps(plan.replace(noise_multiplier=noise_multiplier), epsilon, delta)
 
         low, high = _LEAST, plan.noise_multiplier
         while not keeps(high):
@@ -320,6 +327,11 @@ def begin(
         floats=float,
     )
     _, batches = request.run(folder)
-    rounds = Rounds(batches, connect(f"inproc://{os.path.abspath(folder)}"), steps_per_epoch=request.steps_per_epoch)
+    session = connect(f"inproc://{os.path.abspath(folder)}")
+    try:
+        rounds = Rounds(batches, session, steps_per_epoch=request.steps_per_epoch)
+    except BaseException:
+        session.close()
+        raise
     rounds.largest = request.largest
     return rounds

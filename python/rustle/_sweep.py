@@ -7,16 +7,16 @@ import math
 import os
 import random
 import secrets
-import tempfile
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 from urllib.parse import quote
 
-from . import _arguments, _native, errors
+from . import _arguments, _holders, _native, errors
 from ._data_set import DataSet, account_of
 from ._native import Plan
 from ._planning import epsilon as epsilon_of
 from ._session import Session
+from ._sweep_file import RunsFile, plain_space
 from .sampling import Sampling
 
 
@@ -54,7 +54,8 @@ class Sweep:
         shape: η of a truncated negative binomial K, 0 or more (1: geometric, 0: logarithmic), which is at least 1. Without one K is
             Poisson, and may be 0.
         batches: How the records of each round are chosen: None for any order, or :class:`rustle.sampling.CyclicPoisson`.
-        space: Values of each parameter. A run draws one of each, uniformly and by itself. Without a space runs have no
+        space: Values of each parameter: numbers, texts, None, and lists or dicts of them, as JSON has them, which tuples and
+            numpy's numbers become. A run draws one of each, uniformly and by itself. Without a space runs have no
             ``parameters``.
     """
 
@@ -77,19 +78,18 @@ class Sweep:
             shape = _arguments.number("shape", shape)
             if not 0 <= shape < math.inf:
                 raise _arguments.refused("shape", shape, "finite, 0 or more")
-        self._space = _values(space or {})
-        empty = [key for key, values in self._space.items() if not values]
-        if empty:
-            raise errors.make("invalid_argument", f"space has no values of {empty[0]!r}; allowed: one or more")
+        self._space = plain_space({} if space is None else space)
         words = account_of(data_set, batches)
         assert words is not None
         self._account = words
-        _native.create_sweep(data_set.folder, name, words, plan, (self.mean, shape))
-        self._path = Path(data_set.folder) / f"{name}.sweep.json"
-        known = self._stored()["space"]
-        if known != json.loads(json.dumps(self._space)):
+        self._file = RunsFile(Path(data_set.folder) / f"{self.name}.sweep.json", self._space)
+        # Before anything is charged: no part of a sweep that fails is given back.
+        known = self._file.read()["space"]
+        if known != self._space:
             text = f"sweep {name} has the space {known}; allowed: the same, which its runs draw from"
             raise errors.make("already_exists", text)
+        with _holders.naming_the_holder(data_set.folder):
+            _native.create_sweep(data_set.folder, name, words, plan, (self.mean, shape))
         self._check_known(self._state()[0])
 
     def next(self) -> SweepRun | None:
@@ -109,12 +109,13 @@ class Sweep:
 
     def run(self, number: int) -> SweepRun:
         """A run by its number, counted from 1: one that has started, to go on with it, or the next one."""
+        number = _arguments.whole("number", number)
         started, complete, _ = self._state()
         last = started if complete else started + 1
         if not 1 <= number <= last:
             raise errors.make("invalid_argument", f"run is {number}; allowed: 1 to {last}")
         self._check_known(started)
-        self._edit(lambda runs: runs.setdefault(str(number), self._begun(runs)))
+        self._file.edit(lambda runs: runs.setdefault(str(number), self._begun(runs)))
         return SweepRun(self, number)
 
     def best(self) -> SweepRun | None:
@@ -155,7 +156,8 @@ class Sweep:
         }
 
     def _state(self) -> tuple[int, bool, str]:
-        return _native.sweep_state(self.data_set.folder, self.name)
+        with _holders.naming_the_holder(self.data_set.folder):
+            return _native.sweep_state(self.data_set.folder, self.name)
 
     def _final_score(self, run: dict[str, Any]) -> float:
         """The score of a run that is done."""
@@ -188,45 +190,13 @@ class Sweep:
         missing = [number for number in range(1, started + 1) if str(number) not in runs]
         if missing:
             text = (
-                f"{self._path} lacks {len(missing)} of the runs that the ledger has started; allowed: the file as it was, "
+                f"{self._file.path} lacks {len(missing)} of the runs that the ledger has started; allowed: the file as it was, "
                 "with the parameters that they drew. Restore it"
             )
             raise errors.make("not_found", text)
 
-    def _stored(self) -> dict[str, Any]:
-        return json.loads(self._path.read_text()) if self._path.exists() else {"space": self._space, "runs": {}}
-
     def _runs(self) -> dict[str, dict[str, Any]]:
-        return self._stored()["runs"]
-
-    def _edit(self, change: Callable[[dict[str, dict[str, Any]]], Any]) -> None:
-        stored = self._stored()
-        before = json.dumps(stored)
-        change(stored["runs"])
-        if json.dumps(stored) == before:
-            return
-        # Of mode 0600, and whole under its name or not there.
-        with tempfile.NamedTemporaryFile("w", dir=self._path.parent, suffix=".sweep.json", delete=False) as file:
-            json.dump(stored, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _values(space: Any) -> dict[str, list[Any]]:
-    """Returns the values of each parameter, and refuses what is no space."""
-    allowed = "names with lists of values, such as {'rate': [0.1, 0.2]}"
-    if not isinstance(space, dict):
-        raise _arguments.refused("space", space, allowed)
-    for name, values in space.items():
-        if isinstance(values, str) or not hasattr(values, "__iter__"):
-            raise _arguments.refused(f"space[{name!r}]", values, allowed)
-    return {name: list(values) for name, values in space.items()}
+        return self._file.read()["runs"]
 
 
 class SweepRun:
@@ -253,7 +223,7 @@ class SweepRun:
 
     @score.setter
     def score(self, value: float) -> None:
-        value = float(value)
+        value = _arguments.number("score", value)
         if math.isnan(value):
             raise errors.make("invalid_argument", "score is NaN; allowed: a number")
         if self._entry()["abandoned"]:
@@ -288,19 +258,21 @@ class SweepRun:
         event = self._sweep._state()[2]
         folder = Path(self._sweep.data_set.folder)
         path = folder / f"{self.job}.plan.toml"
-        (plan or self._sweep.plan).save(path)
+        (self._sweep.plan if plan is None else _arguments.plan(plan)).save(path)
         url = f"inproc://{folder}?job={quote(self.job)}&plan={quote(str(path))}"
-        native = _native.connect(url, self._sweep._account, self._sweep.name)
+        with _holders.naming_the_holder(str(folder)):
+            native = _native.connect(url, self._sweep._account, self._sweep.name)
         session = _RunSession(native, self, event)
         try:
             session._count_rows()
         except BaseException:
             native.close()
             raise
+        _holders.note(str(folder), session)
         return session
 
     def _record(self, **fields: Any) -> None:
-        self._sweep._edit(lambda runs: runs[str(self.number)].update(fields))
+        self._sweep._file.edit(lambda runs: runs[str(self.number)].update(fields))
 
     def _entry(self) -> dict[str, Any]:
         run = self._sweep._runs().get(str(self.number))
@@ -325,10 +297,11 @@ class _RunSession(Session):
         neighbouring: str = "zero-out",
         batches: Any = None,
         format: str | None = None,
+        unit: str | None = None,
     ) -> str:
         """Refused: the ε of a run is not that of the best of them, which :meth:`DataSet.report` states."""
         sweep = self._run._sweep
-        first = delta[0] if isinstance(delta, list) else delta
+        first = _arguments.numbers("delta", delta)[0] if isinstance(delta, (list, tuple)) else _arguments.number("delta", delta)
         found = epsilon_of(json.loads(self._event), delta=first, neighbouring=sweep.data_set.neighbouring)
         # No digit that would make it less.
         shown = math.ceil(found * 1e5) / 1e5

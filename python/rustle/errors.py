@@ -104,7 +104,7 @@ class SessionBusy(RustleError):
 
 
 class Locked(RustleError):
-    """Another process holds the ledger of this folder."""
+    """Another process holds the ledger of this folder, or a session of this one, which the text then says."""
 
 
 class BudgetExceeded(RustleError):

@@ -30,7 +30,7 @@ from jax.experimental import io_callback
 
 from . import _arguments, errors
 from ._commitment import Commitment
-from ._jax_accumulation import AccumulationState, accumulated
+from ._jax_accumulation import AccumulationState, accumulated, note_initialised
 from ._jax_norm import norm_of
 from ._jax_precision import ProductCheck
 from ._jax_processes import agree, agree_on_batches, together
@@ -124,6 +124,8 @@ def layout(params: Any) -> list[tuple[str, tuple[int, ...]]]:
     for path, leaf in leaves:
         if not hasattr(leaf, "shape"):
             raise _arguments.refused(f"params{jax.tree_util.keystr(path)}", leaf, "an array")
+        dtype = getattr(leaf, "dtype", jnp.float32)
+        _arguments.real(f"params{jax.tree_util.keystr(path)}", dtype, jnp.issubdtype(dtype, jnp.floating))
     # A tree that is one array has a path without parts.
     return [(jax.tree_util.keystr(path) or "params", tuple(leaf.shape)) for path, leaf in leaves]
 
@@ -160,6 +162,7 @@ class _Trainer:
         self._compared, self._drawn = False, None
 
     def init(self, params: Any) -> jax.Array:
+        note_initialised(self.session)
         self._placed = Layout.of(layout(params), self.session)
         plan = self._plan
         if self.session.rounds is None and (plan.min_sep > 1 or plan.max_participations < plan.iterations):

@@ -37,6 +37,8 @@ def layout(model: Any) -> list[tuple[str, tuple[int, ...]]]:
     _arguments.instance("model", model, keras.Model, "a keras.Model")
     if not model.built:
         raise errors.make("layout", "the model is not built; allowed: one with an Input, or after model.build(shape)")
+    for variable in model.trainable_variables:
+        _arguments.real(f"variable {variable.path!r}", variable.dtype, keras.backend.is_float_dtype(variable.dtype))
     return [(variable.path, tuple(variable.shape)) for variable in model.trainable_variables]
 
 

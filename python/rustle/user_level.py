@@ -163,7 +163,9 @@ class Training:
         ids = self.batches[round]
         total, clip_norm = np.zeros(self.session.dimension), self.session.clip_norm_at(round)
         for part in self._parts(round, len(ids), chunk):
-            rows = np.asarray(gradients(ids[part]) if callable(gradients) else gradients[part], np.float64)
+            found = np.asarray(gradients(ids[part]) if callable(gradients) else gradients[part])
+            _arguments.real("gradients", found.dtype, found.dtype.kind not in "cb")
+            rows = found.astype(np.float64)
             if rows.shape != (len(part), self.session.dimension) or (
                 not callable(gradients) and len(gradients) != len(ids)
             ):

@@ -12,6 +12,7 @@ import rustle
 import rustle.metrics
 from rustle import errors
 from rustle._batch_bound import largest_batch
+from rustle._run_request import RunRequest
 
 ASKED = dict(parameters=[("w", (4, 5))], records=50, batch_size=8, epochs=3, epsilon=4.0, delta=1e-5)
 
@@ -180,6 +181,35 @@ def test_poisson_batches_keep_the_promise(tmp_path):
     rounds.session.close()
 
 
+@pytest.mark.parametrize("records, more", [(6000, 1.005), (60_000, 1.1)])
+def test_poisson_batches_on_a_grid_have_no_more_noise_than_the_grid_takes(records, more):
+    """Also where the account without sampling has no ε at all, as σ is small."""
+    words = dict(steps_per_epoch=100, epochs=5, clip_norm=1.0, promise=(4.0, 1e-6), poisson=True)
+    sigmas = []
+    for floats in (True, False):
+        request = RunRequest([("w", (300,))], records, **words, floats=floats)
+        plan = request._plan()
+        assert 3.99 < request._epsilon(plan, 1e-6) <= 4.0
+        sigmas.append(plan.noise_multiplier)
+    assert sigmas[0] < sigmas[1] < more * sigmas[0]
+
+
+def test_an_account_that_fails_is_no_answer(monkeypatch):
+    """Taken for noise that does not suffice, it would raise the noise without a word."""
+    words = dict(steps_per_epoch=100, epochs=5, clip_norm=1.0, promise=(4.0, 1e-6), poisson=True)
+    request, whole = RunRequest([("w", (300,))], 6000, **words), rustle._planning.epsilon
+
+    def failing(event, *, delta):
+        # That of σ = 0.9, which keeps ε: the search goes through it.
+        if "failure_probability" in event and event["noise_multiplier"] < 1.2:
+            raise errors.make("out_of_reach", "of another account")
+        return whole(event, delta=delta)
+
+    monkeypatch.setattr("rustle._planning.epsilon", failing)
+    with pytest.raises(errors.RustleError, match="of another account"):
+        request._plan()
+
+
 @pytest.mark.parametrize("name, value", [("records", 0), ("batch_size", 0), ("epochs", 0), ("mechanism", "no")])
 def test_what_no_run_can_be_is_refused(tmp_path, name, value):
     with pytest.raises(errors.InvalidArgument, match=name):
@@ -258,3 +288,13 @@ def test_sums_that_are_not_finite_are_refused(tmp_path, value, checked):
         session.privatize_(sum, 0)
     assert session.next_step == 0
     session.close()
+
+
+def test_a_run_that_was_refused_leaves_its_folder_free(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise errors.make("batches", "none of these")
+
+    with monkeypatch.context() as patched, pytest.raises(errors.InvalidArgument, match="none of these"):
+        patched.setattr("rustle._run_request.Rounds", refused)
+        rustle.begin(tmp_path, **ASKED)
+    rustle.begin(tmp_path, **ASKED).session.close()

@@ -272,6 +272,79 @@ def test_a_batch_left_out_takes_its_micro_batches(tmp_path, chained, jitted):
     t.session.close()
 
 
+def left_within_a_step(t, halves, step, state):
+    state = step(halves(next(iter(t.rounds)))[0], state)
+    return state
+
+
+def left_and_resumed(t, halves, step, state):
+    state = left_within_a_step(t, halves, step, state)
+    t.session.resume(t.session.cursor())
+    return state
+
+
+def an_older_half(t, halves, step, state):
+    begun = left_within_a_step(t, halves, step, state)
+    step(halves(next(iter(t.rounds)))[1], begun)
+    return begun
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("begun", [left_within_a_step, left_and_resumed, an_older_half])
+def test_micro_batches_of_a_batch_that_comes_again_are_dropped(tmp_path, begun, jitted):
+    """Each sum is of its own batch, once: a half of it that was kept would come again with the whole, and shift all others."""
+    with rustle.connect(f"inproc://{planned(tmp_path / 'noise', dimension=DIMENSION)}") as session:
+        noise = rows(session, STEPS)
+    t = JaxTraining(tmp_path / "run")
+    # Wherever the state comes from, such as a checkpoint.
+    state = rustle.jax.accumulated(optax.chain(t.privatizer), 2).init(t.params)
+    optimizer = rustle.jax.accumulated(optax.chain(t.privatizer), 2)
+    update = jax.jit(optimizer.update) if jitted else optimizer.update
+    noisy = []
+
+    def step(ids, state):
+        before = t.session.next_step
+        updates, state = update(jnp.sum(t.x[np.asarray(ids)], 0), state)
+        if t.session.next_step > before:
+            noisy.append(updates)
+        return state
+
+    halves = lambda ids: (ids[:7], ids[7:])
+    state = begun(t, halves, step, state)
+    for ids in t.rounds:
+        for half in halves(ids):
+            state = step(half, state)
+    assert (t.session.next_step, len(noisy)) == (STEPS, STEPS)
+    for at in range(STEPS):
+        assert np.allclose(noisy[at], jnp.sum(t.x[batches()[at]], 0) + noise[at], atol=1e-4)
+    t.session.close()
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_micro_batch_too_many_is_refused(tmp_path, jitted):
+    t = JaxTraining(tmp_path / "run")
+    optimizer = rustle.jax.accumulated(t.privatizer, 2)
+    update = jax.jit(optimizer.update) if jitted else optimizer.update
+    state = optimizer.init(t.params)
+    ids = next(iter(t.rounds))
+    with pytest.raises(Exception, match="had its step already"):
+        for part in np.array_split(ids, 3):
+            _, state = update(jnp.sum(t.x[part], 0), state)
+        jax.effects_barrier()
+    assert t.session._native.next_step == 1
+    t.session.close()
+
+
+@pytest.mark.parametrize("bad", ["x", 2.5, 0, None, True])
+def test_what_is_no_number_of_micro_batches_is_refused(tmp_path, bad):
+    t = JaxTraining(tmp_path / "run")
+    with pytest.raises(errors.InvalidArgument, match="micro_batches is .*allowed"):
+        rustle.jax.accumulated(t.privatizer, bad)
+    with pytest.raises(errors.InvalidArgument, match="optimizer is .*allowed"):
+        rustle.jax.accumulated("sgd", 2)
+    t.session.close()
+
+
 @pytest.mark.parametrize("jitted", [False, True])
 def test_scaling_before_the_noise(tmp_path, jitted):
     with rustle.connect(f"inproc://{planned(tmp_path / 'noise', dimension=DIMENSION)}") as session:

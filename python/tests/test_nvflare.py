@@ -77,3 +77,12 @@ def test_what_is_no_change_ends_the_round_before_its_noise(aggregator):
     aggregator.reset_stats()
     aggregator.accept_model(change("a", np.nan))
     assert not aggregator._updates and aggregator._server.round == 0
+
+
+def test_a_server_that_was_refused_leaves_the_folder_free(aggregator):
+    aggregator.clients_per_round = 0
+    for _ in range(2):
+        with pytest.raises(errors.InvalidArgument, match="clients_per_round is 0"):
+            aggregator._opened()
+    aggregator.clients_per_round = 2
+    assert aggregator._opened()[0].round == 0

@@ -366,3 +366,60 @@ def test_a_loader_that_may_break_the_participation_is_refused(tmp_path, plan, ki
     with pytest.raises(errors.InvalidArgument, match=f"{refused}.*pass batches="):
         engine.make_private(**given)
     assert engine.session is None
+
+
+def other_order(net):
+    return dict(batches=batches(schemes.poisson(0.1)))
+
+
+def other_optimizer(net):
+    return dict(optimizer=torch.optim.SGD(torch.nn.Linear(5, 2).parameters(), lr=1.0))
+
+
+def other_reduction(net):
+    return dict(loss_reduction="median")
+
+
+def other_plan(net):
+    return dict(steps_per_epoch=2, batches=None)
+
+
+@pytest.mark.parametrize("url", [False, True])
+@pytest.mark.parametrize("wrong", [other_order, other_optimizer, other_reduction, other_plan])
+def test_a_call_that_was_refused_leaves_the_folder_free(tmp_path, plan, wrong, url):
+    folder, engine = prepared(tmp_path / "run", plan), rustle.opacus.PrivacyEngine()
+
+    def made(**changes):
+        net, optimizer, loader = setting()
+        given = dict(module=net, optimizer=optimizer, data_loader=loader, plan=folder / "plan.toml", batches=batches())
+        if url:
+            given["noise"] = f"inproc://{folder}"
+        return engine.make_private(**{**given, **changes})
+
+    # Opacus's own refusals are of its own types.
+    with pytest.raises((errors.InvalidArgument, ValueError, AssertionError)):
+        made(**wrong(None))
+    assert engine.session is engine.attachment is engine.accountant.session is None
+    net, optimizer, loader = made()
+    step(net, optimizer, *next(iter(loader)))
+    assert engine.session.next_step == 1
+    # What works goes on after a refused call.
+    with pytest.raises(errors.Locked, match="this process has a session"):
+        made()
+    step(net, optimizer, *next(iter(loader)))
+    assert engine.session.next_step == 2 == engine.accountant.session.next_step
+    engine.session.close()
+
+
+def test_a_session_that_was_given_stays_open_and_is_free(tmp_path, plan):
+    net, optimizer, loader = setting()
+    engine = rustle.opacus.PrivacyEngine()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        given = dict(module=net, data_loader=loader, plan=plan, noise=session, batches=batches())
+        with pytest.raises(ValueError, match="optimizer"):
+            engine.make_private(**given, optimizer=torch.optim.SGD(torch.nn.Linear(5, 2).parameters(), lr=1.0))
+        assert not session.closed and engine.session is None
+        net, optimizer, loader = setting()
+        net, optimizer, loader = engine.make_private(**{**given, "module": net}, optimizer=optimizer)
+        step(net, optimizer, *next(iter(loader)))
+        assert session.next_step == 1

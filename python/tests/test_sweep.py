@@ -125,7 +125,7 @@ def test_a_sweep_costs_the_selection_however_many_runs_were_drawn(tmp_path, plan
     extra = rustle.SweepRun(sweep, len(seen) + 1)
     with pytest.raises(errors.NotFound, match="is unknown"):
         extra.connect()
-    sweep._edit(lambda runs: runs.update({str(extra.number): sweep._begun(runs)}))
+    sweep._file.edit(lambda runs: runs.update({str(extra.number): sweep._begun(runs)}))
     with pytest.raises(errors.InvalidArgument, match="have started"):
         extra.connect()
     with pytest.raises(errors.AlreadyExists, match="space"):
@@ -266,3 +266,109 @@ def test_the_best_of_twenty_trainings_costs_less_than_all_of_them(tmp_path, word
     assert found["accuracy"] > 0.6
     assert "sweep" in (tmp_path / "run" / "report.md").read_text()
     assert json.loads((tmp_path / "run" / "rates.sweep.json").read_text())["runs"]
+
+
+SPACES = [
+    ({"rate": np.float32([0.5, 0.25])}, {"rate": [0.5, 0.25]}),
+    ({"rate": np.arange(2)}, {"rate": [0, 1]}),
+    ({"layers": [(64,), (128, 64)], "bias": [np.True_, None]}, {"layers": [[64], [128, 64]], "bias": [True, None]}),
+    ({"rate": (np.float64(value) for value in (1, 2))}, {"rate": [1.0, 2.0]}),
+]
+
+
+@pytest.mark.parametrize("space, plain", SPACES)
+def test_a_space_is_kept_as_json_has_it(tmp_path, plan, space, plain):
+    mails = data_set(tmp_path / "run", 30)
+    words = dict(plan=plan, mean=3, shape=1.0)
+    run = rustle.Sweep(mails, "rates", **words, space=space).next()
+    assert all(run.parameters[name] in values for name, values in plain.items())
+    # The same space again opens the same sweep.
+    assert rustle.Sweep(mails, "rates", **words, space=plain).next().parameters == run.parameters
+
+
+class Scalar:
+    """An array of no axes."""
+
+    ndim = 0
+
+    def tolist(self):
+        return 1.0
+
+
+NO_SPACES = [
+    ({1: [0.1]}, "a name of space is 1; allowed: names"),
+    ({"rate": [float("nan"), 1.0]}, r"space\['rate'\]\[0\] is nan; allowed: finite numbers"),
+    ({"rate": [np.array([1.0, np.inf])]}, r"space\['rate'\]\[0\]\[1\] is inf; allowed: finite numbers"),
+    ({"rate": [1j]}, r"space\['rate'\]\[0\] is 1j; allowed: finite numbers"),
+    ({"layer": [Scalar]}, r"space\['layer'\]\[0\] is .*allowed: finite numbers"),
+    ({"layer": [{1: 2}]}, r"space\['layer'\]\[0\] is {1: 2}; allowed: finite numbers"),
+    ({"rate": np.float32(0.1)}, r"space\['rate'\] is .*; allowed: names with lists"),
+    ({"rate": {"a", "b"}}, r"space\['rate'\] is .*; allowed: names with lists"),
+    ({"rate": []}, "space has no values of 'rate'"),
+    ([], r"space is \[\]; allowed: names with lists"),
+]
+
+
+@pytest.mark.parametrize("space, match", NO_SPACES)
+def test_a_space_that_no_file_keeps_is_not_charged(tmp_path, plan, space, match):
+    mails = data_set(tmp_path / "run", 30)
+    before = mails.show()
+    with pytest.raises(errors.InvalidArgument, match=match):
+        rustle.Sweep(mails, "rates", plan=plan, mean=3, shape=1.0, space=space)
+    assert mails.show() == before
+    rustle.Sweep(mails, "rates", plan=plan, mean=3, shape=1.0, space={"rate": [Scalar(), 2.0]})
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"space": {}}', '{"space": {}, "runs": {"1": {"job": "a"}}}', "\udcff"])
+def test_a_file_of_a_sweep_that_is_damaged_is_not_charged_for(tmp_path, plan, damage):
+    mails = data_set(tmp_path / "run", 30)
+    before, path = mails.show(), tmp_path / "run" / "rates.sweep.json"
+    words = dict(plan=plan, mean=3, shape=1.0)
+    path.write_bytes(damage.encode(errors="surrogateescape"))
+    with pytest.raises(errors.StoreError, match=r"rates.sweep.json can't be read \(.*\); allowed: the file as it was"):
+        rustle.Sweep(mails, "rates", **words)
+    path.write_text('{"space": {"rate": [1]}, "runs": {}}')
+    with pytest.raises(errors.AlreadyExists, match="has the space"):
+        rustle.Sweep(mails, "rates", **words)
+    assert mails.show() == before
+
+
+def test_wrong_values_of_runs(tmp_path, plan):
+    sweep = rustle.Sweep(data_set(tmp_path / "run", 30), "rates", plan=plan, mean=3, shape=1.0)
+    run = sweep.next()
+    for bad in ("x", None, True, [1.0]):
+        with pytest.raises(errors.InvalidArgument, match="score is .*; allowed: a number"):
+            run.score = bad
+    with pytest.raises(errors.InvalidArgument, match="plan is 'plan.toml'; allowed: a rustle.Plan"):
+        run.connect(plan="plan.toml")
+    with pytest.raises(errors.InvalidArgument, match="number is 'first'; allowed: a whole number"):
+        sweep.run("first")
+    with run.connect() as session:
+        for words in (dict(unit="user"), dict(unit="example", delta=[DELTA]), dict(delta=(DELTA,))):
+            with pytest.raises(errors.InvalidArgument, match="a run of sweep rates"):
+                session.report(**words)
+        with pytest.raises(errors.InvalidArgument, match="delta is 'small'; allowed: a number"):
+            session.report(delta="small")
+
+
+def test_a_ledger_that_this_process_holds_is_said_to_be_its_own(tmp_path, plan):
+    folder = tmp_path / "run"
+    mails = data_set(folder, 30)
+    sweep = rustle.Sweep(mails, "rates", plan=plan, mean=3, shape=1.0)
+    run = sweep.next()
+    calls = [
+        mails.show,
+        mails.report,
+        lambda: mails.grant(epsilon=40, delta=DELTA),
+        lambda: mails.add_block("may", start="2026-05-01", until="2026-06-01"),
+        lambda: data_set(folder, 30),
+        lambda: rustle.Sweep(mails, "others", plan=plan, mean=3, shape=1.0),
+        sweep.next,
+        run.connect,
+        lambda: rustle.connect(f"inproc://{folder}", data_set=mails),
+    ]
+    with run.connect():
+        for call in calls:
+            with pytest.raises(errors.Locked, match="this process has a session of .*Close it first"):
+                call()
+    mails.show()

@@ -28,6 +28,7 @@ def local_update(
 
 def clip(update: np.ndarray, norm: float) -> np.ndarray:
     """``update``·min(1, norm/‖update‖), float64; of any shape, the norm being that of all of it."""
+    _arguments.real("update", np.asarray(update).dtype, not np.iscomplexobj(update))
     update = np.asarray(update, np.float64)
     norm = _arguments.above_zero("norm", norm)
     length = norm_of(update)

@@ -118,6 +118,7 @@ class Encoding:
         self, update: np.ndarray, signs: np.ndarray, random: np.random.Generator | None = None
     ) -> np.ndarray:
         """The client: clips, scales, rotates, rounds. int64 of the padded dimension, from 0 to M − 1."""
+        _arguments.real("update", np.asarray(update).dtype, not np.iscomplexobj(update))
         update = np.asarray(update, np.float64)
         if update.shape != (self.dimension,):
             _refuse("the update's shape", update.shape, (self.dimension,))

@@ -6,7 +6,7 @@ from typing import Any, Mapping, Union
 
 import numpy as np
 
-from .. import errors
+from .. import _arguments, errors
 from .._layout import Layout
 
 Arrays = Union[np.ndarray, Mapping[str, np.ndarray]]
@@ -31,6 +31,8 @@ class Vectors:
         self._main = named[0][0] if one else _WHOLE
         self._extra = extra
         self._types = {name: np.asarray(array).dtype for name, array in arrays.items()}
+        for name, dtype in self._types.items():
+            _arguments.real(name, dtype, dtype.kind not in "cb")
         self.dimension = session.dimension
 
     def flat(self, arrays: Arrays) -> np.ndarray:
@@ -49,6 +51,7 @@ class Vectors:
             parameter, array = self.layout.parameters[name], np.asarray(given[name])
             if array.shape != parameter.shape:
                 raise errors.make("layout", f"{name} has shape {array.shape}; allowed: {parameter.shape}")
+            _arguments.real(name, array.dtype, array.dtype.kind not in "cb")
             vector[parameter.start : parameter.start + parameter.size] = array.reshape(-1)
         return vector
 

@@ -26,6 +26,7 @@ from nvflare.job_config import fed_job_config
 
 from .. import _arguments, errors
 from .._connect import connect
+from .._session import Session
 from ._participation import Participation
 from ._server import Server, Sgd
 
@@ -112,12 +113,18 @@ class Aggregator(ModelAggregator):
     def _opened(self) -> tuple[Server, Participation]:
         if self._server is None:
             session = connect(f"inproc://{self.folder}")
-            if not session.plan.parameters:
+            try:
+                self._participation = Participation.of(session.plan)
+                self._server = self._served(session)
+            except BaseException:
                 session.close()
-                raise errors.make("plan", f"{self.folder}/plan.toml names no parameters; allowed: names and shapes of the model's")
-            first = {name: np.zeros(shape, np.float32) for name, shape in session.plan.parameters}
-            optimizer = Sgd(self.learning_rate, self.momentum)
-            self._server = Server(session, first, clients_per_round=self.clients_per_round, optimizer=optimizer)
-            self._participation = Participation.of(session.plan)
+                raise
         assert self._participation is not None
         return self._server, self._participation
+
+    def _served(self, session: Session) -> Server:
+        if not session.plan.parameters:
+            raise errors.make("plan", f"{self.folder}/plan.toml names no parameters; allowed: names and shapes of the model's")
+        first = {name: np.zeros(shape, np.float32) for name, shape in session.plan.parameters}
+        optimizer = Sgd(self.learning_rate, self.momentum)
+        return Server(session, first, clients_per_round=self.clients_per_round, optimizer=optimizer)

@@ -133,10 +133,41 @@ class PrivacyEngine(opacus.PrivacyEngine):
             text = f"the loaders of {ranks} ranks may select one record for several ranks; pass batches="
             raise errors.make("batches", text)
         dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
+        before = self._state()
         session = _session(noise, plan, dimension)
+        try:
+            ranked = (rank, ranks, steps_per_epoch)
+            settings = {"commitment": commitment, "divide_by": divide_by, "clipping": clipping, **kwargs}
+            return self._with(session, plan, module, optimizer, data_loader, batches, ranked, settings)
+        except BaseException:
+            # Nothing of the call is left: a folder whose session this engine opened is free again.
+            if self.attachment is not None and self.attachment is not before[1]:
+                self.attachment.detach()
+            self.session, self.attachment, self._setting, self.accountant.session, self.accountant.batches = before
+            if session is not noise:
+                session.close()
+            raise
+
+    def _state(self) -> tuple[Any, ...]:
+        return self.session, self.attachment, self._setting, self.accountant.session, self.accountant.batches
+
+    def _with(
+        self,
+        session: Session,
+        plan: Any,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data_loader: DataLoader,
+        batches: Batches | None,
+        ranked: tuple[int, int, int | None],
+        settings: dict[str, Any],
+    ) -> Any:
+        """Returns what :meth:`make_private` does, with a session's noise."""
+        rank, ranks, steps_per_epoch = ranked
+        commitment, divide_by = settings.pop("commitment"), settings.pop("divide_by")
         if session.is_on_grid:
-            check_ghost(kwargs)
-        check_clip_schedule(session, kwargs)
+            check_ghost(settings)
+        check_clip_schedule(session, settings)
         plan = session.plan if not isinstance(plan, Plan) else plan
         if plan.digest != session.plan.digest:
             raise errors.make(
@@ -169,8 +200,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             noise_multiplier=plan.noise_multiplier,
             max_grad_norm=plan.clip_norm,
             poisson_sampling=False,
-            clipping=clipping,
-            **kwargs,
+            **settings,
         )
         # Two backward passes for one step would add each record twice.
         made[0].forbid_grad_accumulation()

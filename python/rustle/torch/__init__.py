@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import torch
 
+from .. import _arguments
 from . import _tensors
 from ._attach import attach
 from ._attachment import Attachment
@@ -39,4 +40,7 @@ def layout(model: Named) -> list[tuple[str, tuple[int, ...]]]:
     """Returns names and shapes of the parameters that have noise, for the argument ``parameters`` of :func:`rustle.plan`."""
     check_named(model)
     pairs = model.named_parameters() if isinstance(model, torch.nn.Module) else model
-    return [(_tensors.plain_name(name), tuple(p.shape)) for name, p in pairs if p.requires_grad]
+    found = [(_tensors.plain_name(name), p) for name, p in pairs if p.requires_grad]
+    for name, p in found:
+        _arguments.real(f"parameter {name!r}", p.dtype, p.is_floating_point())
+    return [(name, tuple(p.shape)) for name, p in found]

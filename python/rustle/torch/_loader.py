@@ -20,8 +20,9 @@ from ._order import Passes
 class DrawnRounds(Sampler[list[int]]):
     """The batch sampler of a checked loader, which notes the rounds that were drawn and not handed out yet."""
 
-    def __init__(self, guard: RoundGuard):
+    def __init__(self, guard: RoundGuard, dataset: Any):
         self.guard = guard
+        self._dataset, self._records = dataset, len(dataset)
         self.pending: deque[tuple[int, int, int]] = deque()
         self.begun_by_loader = False
         #: Whether the loader itself hands the batches out, which something else that iterates the sampler does not.
@@ -29,6 +30,7 @@ class DrawnRounds(Sampler[list[int]]):
         self.before_start: Callable[[], None] | None = None
 
     def __iter__(self) -> Iterator[list[int]]:
+        self._check_records()
         self.by_loader = self.begun_by_loader
         if self.before_start is not None:
             self.before_start()
@@ -37,6 +39,7 @@ class DrawnRounds(Sampler[list[int]]):
 
     def _draw(self) -> Iterator[list[int]]:
         for round, ids in self.guard.drawn():
+            self._check_records()
             here = [int(record) for record in self.guard.share(ids)]
             self.pending.append((round, len(ids), len(here)))
             yield here
@@ -46,7 +49,18 @@ class DrawnRounds(Sampler[list[int]]):
 
     def hand_out(self) -> None:
         """States that the next batch that was drawn is handed to the training loop now."""
+        self._check_records()
         self.guard.deliver(*self.pending.popleft())
+
+    def _check_records(self) -> None:
+        """Refuses a data set that records came to or left: others have their numbers then, and return sooner than planned."""
+        records = len(self._dataset)
+        if records != self._records:
+            text = (
+                f"the dataset has {records} records now and had {self._records}; allowed: one length for the whole run, as batches "
+                "number its records. Give records that are not to count a weight of zero"
+            )
+            raise errors.make("batches", text)
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -85,7 +99,7 @@ class DataLoader(torch.utils.data.DataLoader):
             rounds.batches.check_length(records)
         collate = arguments.pop("collate_fn", None) or default_collate
         super().__init__(
-            dataset, batch_sampler=DrawnRounds(rounds), collate_fn=_Collate(dataset, collate), **arguments
+            dataset, batch_sampler=DrawnRounds(rounds, dataset), collate_fn=_Collate(dataset, collate), **arguments
         )
 
     def __iter__(self) -> Iterator[Any]:

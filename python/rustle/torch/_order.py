@@ -65,12 +65,20 @@ class Passes(RoundGuard):
         self.shuffles = isinstance(loader.sampler, RandomSampler)
         named = f"{type(loader.sampler).__name__} {len(loader.dataset)} {loader.batch_size} {loader.drop_last}"
         self.digest = hashlib.sha256(b"rustle order v1" + named.encode()).digest()
+        # What a pass was when the order was checked.
+        self._batches, self._size = len(self.sampler), self.sampler.batch_size
         session.watch(self)
 
     def __len__(self) -> int:
         return len(self.sampler)
 
     def drawn(self) -> Iterator[tuple[int, list[int]]]:
+        if (len(self), self.sampler.batch_size) != (self._batches, self._size):
+            text = (
+                f"the loader has {len(self)} batches of {self.sampler.batch_size} an epoch now and had {self._batches} of "
+                f"{self._size}; allowed: the same in each, as records return sooner otherwise. Or pass batches="
+            )
+            raise errors.make("batches", text)
         first = self.session.next_step
         begun = first % len(self)
         if begun and self.shuffles:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from .. import errors
+from .. import _arguments, errors
 from .._layout import Layout, Piece
 
 #: Beyond it, in steps of a grid, sums would not stay exact.
@@ -42,6 +42,7 @@ def local_part(value: Any) -> torch.Tensor:
 
 
 def piece_of(layout: Layout, name: str, parameter: Any) -> Piece:
+    _arguments.real(f"parameter {name!r}", parameter.dtype, parameter.is_floating_point())
     if not is_sharded(parameter):
         return Piece.of(layout.parameters[name])
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
@@ -53,6 +54,7 @@ def piece_of(layout: Layout, name: str, parameter: Any) -> Piece:
 
 
 def add_noise(value: torch.Tensor, noise: torch.Tensor, divide_by: float) -> None:
+    _arguments.real("a sum", value.dtype, value.is_floating_point())
     noise = noise.to(value.device) if divide_by == 1.0 else noise.to(value.device) / divide_by
     if value.dtype == torch.float32:
         value.add_(noise)
