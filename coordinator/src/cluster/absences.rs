@@ -18,7 +18,12 @@ pub enum AbsenceCause {
     Left,
     /// It was not let in, for this reason.
     Refused(String),
+    /// It was not let in, because the coordinator's ledger is a copy or an older one.
+    LedgerInDoubt,
 }
+
+/// Why no worker is let in, where the ledger is in doubt; the ledger's own problem says how it was found.
+pub const LEDGER_IN_DOUBT: &str = "the coordinator's ledger is a copy or an older one";
 
 impl AbsenceCause {
     /// Returns the cause's name in `/status`.
@@ -26,7 +31,7 @@ impl AbsenceCause {
         match self {
             Self::LeaseEnded => "lease_ended",
             Self::Left => "left",
-            Self::Refused(_) => "refused",
+            Self::Refused(_) | Self::LedgerInDoubt => "refused",
         }
     }
 }
@@ -38,6 +43,7 @@ impl fmt::Display for AbsenceCause {
             Self::LeaseEnded => f.write_str("is gone: it sent no heartbeat for the time of a lease"),
             Self::Left => f.write_str("has left"),
             Self::Refused(reason) => write!(f, "was not let in: {reason}"),
+            Self::LedgerInDoubt => write!(f, "was not let in: {LEDGER_IN_DOUBT}"),
         }
     }
 }

@@ -149,9 +149,9 @@ impl Membership {
     }
 
     /// Notes that a worker asked to be let in, and why it was not.
-    pub fn note_refused(&mut self, worker: &WorkerId, reason: String, now: Instant) {
+    pub fn note_refused(&mut self, worker: &WorkerId, cause: AbsenceCause, now: Instant) {
         if self.live(worker, now).is_none() {
-            self.absences.note(worker.clone(), AbsenceCause::Refused(reason), now);
+            self.absences.note(worker.clone(), cause, now);
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use proto::WorkerId;
 use tokio::time::Instant;
 
-use super::absences::{Absence, AbsenceCause};
+use super::absences::{Absence, AbsenceCause, LEDGER_IN_DOUBT};
 use super::cooldowns::CooldownReason;
 use super::{Cluster, JobView, Member, ShardView};
 
@@ -165,6 +165,7 @@ impl Cluster {
         if live.is_empty() {
             let refusal = |(worker, absence): (&WorkerId, &Absence)| match &absence.cause {
                 AbsenceCause::Refused(reason) => Some((worker.clone(), reason.clone())),
+                AbsenceCause::LedgerInDoubt => Some((worker.clone(), LEDGER_IN_DOUBT.to_owned())),
                 _ => None,
             };
             return Takers::NoWorker { refused: self.members.absences().all().find_map(refusal) };

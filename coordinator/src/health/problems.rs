@@ -138,7 +138,8 @@ fn behind_without_jobs(cluster: &Cluster) -> Option<Problem> {
 
 fn absent(now: Instant, worker: &WorkerId, absence: &Absence) -> Option<Problem> {
     let next_step = match &absence.cause {
-        AbsenceCause::Left => return None,
+        // The ledger in doubt is a problem of its own.
+        AbsenceCause::Left | AbsenceCause::LedgerInDoubt => return None,
         AbsenceCause::LeaseEnded => {
             format!("start {worker} again; its log says why it ended, or the network between")
         }

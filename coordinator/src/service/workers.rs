@@ -6,7 +6,7 @@ use proto::{Incarnation, KeyProof, PROTOCOL_VERSION, Result, ServiceError, Worke
 use tokio::time::Instant;
 use tracing::info;
 
-use crate::cluster::LeaseReport;
+use crate::cluster::{AbsenceCause, LeaseReport};
 use crate::coordinator::Coordinator;
 
 /// A worker's heartbeat.
@@ -35,9 +35,9 @@ impl Coordinator {
     /// Registers a worker. Fails if its versions differ, another process holds its name, or the ledger is a copy, whose workers
     /// may be those of the original.
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
-        check_versions(&request).and_then(|()| self.check_not_copied()).inspect_err(|error| {
-            self.cluster().members.note_refused(&request.worker, error.to_string(), Instant::now());
-        })?;
+        let note = |cause| self.cluster().members.note_refused(&request.worker, cause, Instant::now());
+        check_versions(&request).inspect_err(|error| note(AbsenceCause::Refused(error.to_string())))?;
+        self.check_not_copied().inspect_err(|_| note(AbsenceCause::LedgerInDoubt))?;
         let challenge = *rng::nonce().map_err(ServiceError::internal)?.as_bytes();
         let Register { worker, endpoint, local, incarnation, record, draining, place, .. } = request;
         let now = Instant::now();

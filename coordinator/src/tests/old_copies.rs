@@ -87,7 +87,12 @@ async fn a_coordinator_on_a_copied_ledger_takes_no_epoch_and_no_worker_and_has_n
     }
     assert_eq!(coordinator.reconcile().await.unwrap(), 0);
     coordinator.meter_jobs().await;
-    assert!(coordinator.status()["jobs"][0]["epsilon"].is_null());
+    let status = coordinator.status();
+    assert!(status["jobs"][0]["epsilon"].is_null());
+    // The worker that was not let in is no problem of its own, and no version is named.
+    let problems = status["problems"].as_array().unwrap();
+    assert!(problems.iter().any(|one| one["kind"] == "ledger_copied"), "{status}");
+    assert!(problems.iter().all(|one| one["kind"] != "worker_refused"), "{status}");
     assert!(!coordinator.job_metrics().contains("rustle_job_privacy_spent_rho{"));
     let report = coordinator.report(job(), 1e-6, None).await.unwrap();
     assert!(report["epsilon"].is_number() && report["ledger_doubt"].is_string(), "{report}");
