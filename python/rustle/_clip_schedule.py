@@ -109,7 +109,7 @@ class ClipNorms:
         """
         if self._norms is None:
             return self.clip_norm_at(0)
-        if _is_traced():
+        if is_traced():
             text = (
                 "clip_norm is read while JAX traces a function, which would keep this step's norm for all steps; allowed: to "
                 "read it outside and pass it as an argument"
@@ -171,7 +171,7 @@ def _is_in_launch() -> bool:
     return bool(getattr(sys.modules.get("rustle._mpi"), "_joined", False))
 
 
-def _is_traced() -> bool:
+def is_traced() -> bool:
     """Whether JAX traces a function here, as far as its version says so."""
     is_clean = getattr(sys.modules.get("jax._src.core"), "trace_state_clean", None)
     return is_clean is not None and not is_clean()

@@ -60,7 +60,8 @@ def accumulated(
         optimizer: Such as ``optax.chain(privatizer, optax.scale(1 / batch_size), optax.adam(1e-3))``.
         micro_batches: How many make one batch.
     """
-    _arguments.instance("optimizer", optimizer, tuple, "an optax.GradientTransformation, such as optax.chain(privatizer, …)")
+    allowed = "an optax.GradientTransformation, such as optax.chain(privatizer, …)"
+    _arguments.instance("optimizer", optimizer, optax.GradientTransformation, allowed)
     micro_batches = _arguments.whole("micro_batches", micro_batches, 1)
     places = _Places(optimizer)
 

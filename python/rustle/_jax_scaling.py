@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from . import errors
+from . import _arguments
 
 
 class ScalingState(NamedTuple):
@@ -47,11 +47,11 @@ class Scaling:
         decay: float = 0.99,
         floor: float = 1e-2,
     ):
-        if not divide_by > 0:
-            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
-        if not (0 <= decay < 1 and floor > 0):
-            text = f"decay is {decay} and floor {floor}; allowed: decay from 0, below 1, and floor above zero"
-            raise errors.make("invalid_argument", text)
+        _arguments.instance("privatizer", privatizer, optax.GradientTransformation, "that of rustle.jax.privatizer(session)")
+        divide_by, floor = _arguments.above_zero("divide_by", divide_by), _arguments.above_zero("floor", floor)
+        decay = _arguments.number("decay", decay)
+        if not 0 <= decay < 1:
+            raise _arguments.refused("decay", decay, "from 0, below 1")
         self._privatizer, self._divide_by = privatizer, divide_by
         self._decay, self._floor = decay, floor
 

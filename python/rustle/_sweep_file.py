@@ -24,7 +24,8 @@ def plain_space(space: Any) -> dict[str, list[Any]]:
     for name, values in space.items():
         if not isinstance(name, str):
             raise _arguments.refused("a name of space", name, _SPACE)
-        if isinstance(values, (str, bytes, dict, set, frozenset)) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
+        has_order = not isinstance(values, (str, bytes, dict, set, frozenset)) and getattr(values, "ndim", 1) != 0
+        if not has_order or not hasattr(values, "__iter__"):
             raise _arguments.refused(f"space[{name!r}]", values, _SPACE)
         found[name] = [_plain(f"space[{name!r}][{at}]", value) for at, value in enumerate(values)]
         if not found[name]:

@@ -11,6 +11,8 @@ from typing import Any, Callable
 
 from . import errors
 
+__all__ = ["Event", "from_dp_event", "to_dp_event"]
+
 Event = dict[str, Any]
 
 _NEIGHBOURING = ("zero-out", "add-remove", "replace")

@@ -9,6 +9,48 @@ from __future__ import annotations
 import json
 from typing import Any
 
+__all__ = [
+    "AccessDenied",
+    "AccountingError",
+    "AlreadyExists",
+    "ApprovalRequired",
+    "BatchesChanged",
+    "BranchOpened",
+    "BranchSuperseded",
+    "BudgetExceeded",
+    "BufferRefused",
+    "CommitmentRefused",
+    "CursorMismatch",
+    "Forked",
+    "InvalidArgument",
+    "JobOver",
+    "KeyIsLeft",
+    "LayoutMismatch",
+    "LedgerBehind",
+    "LedgerCopied",
+    "LedgerMissing",
+    "Locked",
+    "MixesExamples",
+    "NotFound",
+    "NotResumed",
+    "OutOfMemory",
+    "OutOfReach",
+    "PlanError",
+    "QuotaExceeded",
+    "RangeNotAllowed",
+    "RustleError",
+    "SessionBusy",
+    "SessionClosed",
+    "StaleGradients",
+    "StepError",
+    "StoreError",
+    "SumTooLarge",
+    "Unavailable",
+    "Unchecked",
+    "Untrusted",
+    "WrongRows",
+]
+
 
 class RustleError(Exception):
     """The base of all of them."""

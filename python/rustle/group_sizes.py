@@ -13,6 +13,8 @@ from . import _arguments, errors
 from ._native import user_level_noise_multiplier
 from .federated._clients import norm_of
 
+__all__ = ["els", "typical_norm", "uls"]
+
 
 def els(sizes: Sequence[int]) -> int:
     """G of ELS: the median of how many records users have, at least 1."""

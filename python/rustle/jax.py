@@ -29,6 +29,7 @@ import optax
 from jax.experimental import io_callback
 
 from . import _arguments, errors
+from ._clip_schedule import is_traced
 from ._commitment import Commitment
 from ._jax_accumulation import AccumulationState, accumulated, note_initialised
 from ._jax_norm import norm_of
@@ -173,12 +174,14 @@ class _Trainer:
     def update(
         self, sum_of_clipped_grads: Any, noise_state: jax.Array, params: Any = None
     ) -> tuple[Any, jax.Array]:
+        noise_state = _number(noise_state)
         self._check_layout(sum_of_clipped_grads)
         leaves = jax.tree.leaves(sum_of_clipped_grads)
         if self.session.is_on_grid:
             # Here and not in the callback, whose thread has no settings of the program's.
             self._products.check()
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in [*leaves, noise_state]):
+        # Also for values that a function which is traced has from outside: its step may not run, as in lax.cond.
+        if is_traced() or any(isinstance(leaf, jax.core.Tracer) for leaf in [*leaves, noise_state]):
             shapes = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sum_of_clipped_grads
             )
@@ -262,7 +265,7 @@ class _Trainer:
             check_norm(norm, self.divide_by, records, self.session.clip_norm_at(step))
 
     def skip(self, noise_state: Any) -> jax.Array:
-        step = int(noise_state)
+        step = int(_number(noise_state))
         self._check(step)
         # One step ahead means that part of the row was delivered already: it is discarded with this step.
         if self.session.next_step == step:
@@ -298,6 +301,14 @@ class _Trainer:
         if step not in (next_step, next_step - 1):
             text = f"the state is at step {step}, the session at {next_step}: resume the session's cursor"
             raise errors.make("step", text)
+
+
+def _number(noise_state: Any) -> Any:
+    """Returns a privatizer's state, and refuses another one, such as that of a chain around it."""
+    if noise_state is None or isinstance(noise_state, (tuple, list, dict, str)) or np.ndim(noise_state) != 0:
+        allowed = "the state that privatizer.init or update returned; of an optax.chain that begins with it, state[0]"
+        raise _arguments.refused("noise_state", noise_state, allowed)
+    return noise_state
 
 
 def _shapes(placed: Layout) -> str:

@@ -16,6 +16,8 @@ from typing import Any, Callable, Mapping
 from . import _arguments, errors
 from ._session import Session, check_session
 
+__all__ = ["Metrics", "Write"]
+
 Write = Callable[[dict[str, float], int], None]
 
 

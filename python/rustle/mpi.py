@@ -32,6 +32,8 @@ from typing import NamedTuple
 import numpy as np
 from mpi4py import MPI
 
+__all__ = ["Noise", "Pending", "Refused", "TimeLimit", "declared", "exact", "join"]
+
 VERSION = 3
 STREAM_VERSION = 3
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from . import _arguments, errors
 
+__all__ = ["BMinSep", "BallsInBins", "CyclicPoisson", "Sampling"]
+
 
 @dataclass(frozen=True)
 class CyclicPoisson:

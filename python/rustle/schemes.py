@@ -6,6 +6,19 @@ from typing import Any
 
 from . import _arguments
 
+__all__ = [
+    "Scheme",
+    "b_min_sep",
+    "balls_in_bins",
+    "contribution_bound",
+    "cyclic_poisson",
+    "els",
+    "fixed_order",
+    "poisson",
+    "random_allocation",
+    "uls",
+]
+
 Scheme = dict[str, Any]
 
 

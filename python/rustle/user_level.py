@@ -31,6 +31,8 @@ from .federated._clients import clip
 from ._grid_choice import ADD_REMOVE
 from .grid import summing_error as _summing_error
 
+__all__ = ["Gradients", "Training", "plan"]
+
 # Of float32 on the way of a gradient into a sum: one, and one for all of float64.
 _ROUNDINGS = 2
 
@@ -254,18 +256,24 @@ class Training:
 
     def report(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         *,
         delta: float,
         neighbouring: str = "zero-out",
+        format: str | None = None,
     ) -> str:
-        """The statement, written to ``path`` and returned: of ULS that of :meth:`rustle.Session.report`."""
+        """Returns the statement, and writes it to ``path`` if there is one: of ULS that of :meth:`rustle.Session.report`.
+
+        ``format``: as there; of ELS markdown alone.
+        """
         if not self.example_level:
-            return self.session.report(path, delta=delta, neighbouring=neighbouring, batches=self._sampling)
+            return self.session.report(path, delta=delta, neighbouring=neighbouring, batches=self._sampling, format=format)
+        path = None if path is None else _arguments.path("path", path)
+        _arguments.one_of("format", "markdown" if format is None else format, ["markdown"])
         epsilon = self.epsilon(delta, neighbouring=neighbouring)
         text = self._example_level_statement(epsilon, delta, neighbouring)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        if path is not None:
+            _arguments.write(path, text)
         return text
 
     def _one_branch(self) -> None:

@@ -1,6 +1,7 @@
 """The federated server: McMahan, Xu, Zhang (2024), Algorithm 1, and Xu et al. (2023), Algorithm 1; noise of the right scale, and resumed."""
 
 import numpy as np
+import misuse
 import pytest
 from conftest import prepared, rows
 
@@ -261,3 +262,12 @@ def test_what_is_refused_changes_nothing(twin, tmp_path):
             adaptive(quiet, **change)
     with pytest.raises(errors.InvalidArgument, match="below"):
         adaptive(quiet).apply(np.zeros(DIMENSION), below=3, clients=2)
+
+
+@pytest.mark.parametrize("state", [{}, None, {"layout": "x"}, "saved"])
+def test_what_is_no_state_is_refused(tmp_path, state):
+    with rustle.connect(f"inproc://{misuse.planned(tmp_path / 'run', dimension=3)}") as session:
+        server = rustle.federated.Server(session, np.zeros(3), clients_per_round=2)
+        for part in (server, server.optimizer):
+            with pytest.raises(errors.InvalidArgument, match="state is .*; allowed: what state_dict.. returned; .*missing"):
+                part.load_state_dict(state)

@@ -368,3 +368,35 @@ def test_scaling_before_the_noise(tmp_path, jitted):
         with pytest.raises(errors.InvalidArgument, match="allowed"):
             rustle.jax.Scaling(t.privatizer, **bad)
     t.session.close()
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_step_that_may_not_run_binds_no_row_before_it_does(tmp_path, jitted):
+    """`optax.apply_if_finite` decides within `lax.cond`, which is traced outside of `jit` too."""
+    t = JaxTraining(tmp_path / "run")
+    optimizer = optax.apply_if_finite(optax.chain(t.privatizer, optax.scale(-1.0)), 3)
+    update = jax.jit(optimizer.update) if jitted else optimizer.update
+    state = optimizer.init(t.params)
+    for at, ids in zip(range(2), t.rounds):
+        _, state = update(t.sums(ids), state, t.params)
+        assert t.session.next_step == at + 1
+    next(iter(t.rounds))
+    _, state = update(t.sums(batches()[2], scale=np.nan), state, t.params)
+    assert t.session.next_step == 2 and int(state.total_notfinite) == 1
+    t.session.close()
+
+
+def test_other_states_and_scalings_are_refused(tmp_path):
+    t = JaxTraining(tmp_path / "run")
+    chained = optax.chain(t.privatizer, optax.scale(1.0)).init(t.params)
+    sums = t.sums(next(iter(t.rounds)))
+    for state in (chained, "0", None, jnp.zeros(2)):
+        for call in (lambda: t.privatizer.update(sums, state), lambda: rustle.jax.skip(t.session, state)):
+            with pytest.raises(errors.InvalidArgument, match="noise_state is .*; allowed: .*state"):
+                call()
+    wrong = [("x", dict(divide_by=1)), (t.privatizer, dict(divide_by="x")), (t.privatizer, dict(divide_by=1, decay=None))]
+    for privatizer, words in wrong:
+        with pytest.raises(errors.InvalidArgument, match=" is .*; allowed: "):
+            rustle.jax.Scaling(privatizer, **words)
+    assert t.session.next_step == 0
+    t.session.close()

@@ -403,7 +403,7 @@ def test_a_call_that_was_refused_leaves_the_folder_free(tmp_path, plan, wrong, u
     net, optimizer, loader = made()
     step(net, optimizer, *next(iter(loader)))
     assert engine.session.next_step == 1
-    # What works goes on after a refused call.
+    # What works is not disturbed by a refused call.
     with pytest.raises(errors.Locked, match="this process has a session"):
         made()
     step(net, optimizer, *next(iter(loader)))

@@ -288,3 +288,21 @@ def test_sampling_is_amplified_where_groups_are_as_many_as_bands():
         for bands in (4, 8):
             expected = CyclicPoisson(0.02) if bands in amplified else None
             assert _assumptions.sampling_of(plan, drawn(bands)) == expected
+
+
+@pytest.mark.parametrize("kind", ["uls", "els"])
+def test_a_statement_needs_no_file(tmp_path, kind):
+    scheme = schemes.els(2, 0.1) if kind == "els" else schemes.uls(2, schemes.fixed_order(4))
+    plan = rustle.plan(
+        float=True, iterations=12, epsilon=6, delta=1e-5, min_sep=1, max_participations=12, mechanism="identity", dimension=3
+    )
+    (tmp_path / "run").mkdir()
+    plan.save(tmp_path / "run" / "plan.toml")
+    with rustle.connect(f"inproc://{tmp_path / 'run'}") as session:
+        training = user_level.Training(session, rustle.Batches(scheme, [2] * 20, 12, bytes(32)))
+        text = training.report(delta=1e-5)
+        assert training.report(tmp_path / "report.md", delta=1e-5) == text == (tmp_path / "report.md").read_text()
+        with pytest.raises(errors.InvalidArgument, match="format is 'pdf'|format.*pdf"):
+            training.report(delta=1e-5, format="pdf")
+        if kind == "uls":
+            assert training.report(delta=1e-5, format="json").startswith("{")

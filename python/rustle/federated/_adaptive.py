@@ -11,7 +11,7 @@ from .. import errors
 from .._native import adaptive_noise_multiplier
 from .._session import Session
 from ._clients import clip, norm_of
-from ._server import Optimizer, Server
+from ._server import Optimizer, Server, check_state
 from ._vectors import Arrays
 
 #: The coordinate after the model's: how many updates were below the norm that is tracked.
@@ -144,6 +144,7 @@ class AdaptiveServer(Server):
         return {**super().state_dict(), "clip_norm": self._active, "tracked_norm": self._tracked}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
+        check_state(state, ("clip_norm", "tracked_norm"))
         active, tracked = float(state["clip_norm"]), float(state["tracked_norm"])
         fresh = super().load_state_dict(state)
         self._active, self._tracked = active, tracked

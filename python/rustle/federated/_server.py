@@ -13,6 +13,13 @@ from ._clients import clip
 from ._vectors import Arrays, Vectors
 
 
+def check_state(state: Any, names: tuple[str, ...]) -> None:
+    """Refuses what is no state that ``state_dict`` returned."""
+    missing = list(names) if not isinstance(state, dict) else [name for name in names if name not in state]
+    if missing:
+        raise _arguments.refused("state", state, f"what state_dict() returned; {', '.join(missing)} missing")
+
+
 class Optimizer(Protocol):
     """What moves the model along a noisy mean update. All that it keeps is in its state."""
 
@@ -46,6 +53,7 @@ class Sgd:
         return {"velocity": None if self._velocity is None else self._velocity.copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        check_state(state, ("velocity",))
         velocity = state["velocity"]
         self._velocity = None if velocity is None else np.array(velocity, np.float64)
 
@@ -174,6 +182,7 @@ class Server:
         With ``commitment="exact"`` rounds after the state come again with the same noise, so that clients and their
         updates must come again too.
         """
+        check_state(state, ("layout", "model", "optimizer", "cursor"))
         if state["layout"] != self._vectors.layout.digest:
             raise errors.make(
                 "layout", "the state is of a model with other names or shapes; resume with the same one"
