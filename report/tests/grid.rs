@@ -1,6 +1,7 @@
 //! Accounts of plans on a grid: those of the float plan with ζ′, and hardly dearer.
 #![allow(clippy::unwrap_used)]
 
+use accounting::rewind::{ReleasedBranch, ReleasedRows};
 use accounting::{Account, BatchCap, Neighbouring, Partition, Sampling, failure};
 use plan::{Grid, Layout, Mechanism, Participation, Plan, PlanSpec, Rounding};
 use report::{Job, Question, SamplingAssumption, Statement, SweepCharge, event, html, markdown};
@@ -171,4 +172,42 @@ fn a_statement_says_which_arithmetic_it_holds_in() {
     let blt = Mechanism::Blt { theta: vec![0.9], omega: vec![0.2] };
     let close = PlanSpec { grid: grid(-24, Rounding::Nearest, 0.0), ..spec(blt, 4.0) };
     says(close, &["theorem 2", "η", "buffer"]);
+}
+
+/// Without sampling ε is hundreds, and what may fail on a grid counts e^ε times.
+#[test]
+fn a_figure_out_of_reach_costs_no_other_one() {
+    let participation = Participation { min_sep: 1, max_participations: 500 };
+    let spec = PlanSpec { iterations: 500, participation, ..spec(Mechanism::Identity, 1.0) };
+    let plan = Plan::new(PlanSpec { grid: grid(-23, Rounding::Nearest, 1e-3), ..spec.clone() }).unwrap();
+    let assumed = SamplingAssumption::CyclicPoisson {
+        sampling_probability: 0.01,
+        partition: Partition::Independent,
+        cap: None,
+    };
+    let released = |to: u64| ReleasedRows {
+        branches: vec![ReleasedBranch { branch: 0, parent: None, from_row: 0, released: vec![(0, to)] }],
+    };
+    let question = |plan: &Plan, assumed, to| Question {
+        assumed,
+        released: Some(released(to)),
+        ..Question::for_plan(plan.clone(), vec![1e-6], "test")
+    };
+    let question_on_grid = question(&plan, assumed, 500);
+    let statement = Statement::new(&question_on_grid).unwrap();
+    let float = Statement::new(&question(&Plan::new(spec).unwrap(), assumed, 500)).unwrap();
+    let epsilon = |statement: &Statement| statement.figures.guarantees[0].epsilon;
+    assert!((1.0..1.01).contains(&(epsilon(&statement) / epsilon(&float))), "{}", epsilon(&statement));
+    assert!(float.without_sampling.is_some() && float.without_sampling_unknown.is_none());
+    assert!(statement.without_sampling.is_none());
+    let reason = statement.without_sampling_unknown.as_deref().unwrap();
+    assert!(reason.contains("failure probability"), "{reason}");
+    assert!(markdown(&statement).contains("no figure: "));
+    assert!(html(&statement, &question_on_grid).unwrap().contains("no figure: "));
+    // Under random allocation what was released so far has no sampled account of its own: it costs at most the whole.
+    let allocated = SamplingAssumption::RandomAllocation { batches_per_epoch: 100, participations: 1 };
+    let partial = Statement::new(&question(&plan, allocated, 400)).unwrap();
+    assert_eq!(partial.released.as_ref().unwrap().figures, partial.figures);
+    // The figure that was requested is an error where it is out of reach.
+    assert!(Statement::new(&question(&plan, SamplingAssumption::AnyOrder, 500)).is_err());
 }
