@@ -214,7 +214,8 @@ fn exact_of_two_of_three(epsilon: f64) -> (f64, f64) {
         .map(|x| ((x - 0.5).exp(), ln_density(x).exp() * STEP))
         .collect();
     let level = epsilon.exp();
-    let (mut remove, mut add) = (0.0, 0.0);
+    let mut remove = 0.0;
+    let mut add = 0.0;
     for (a, mass_a) in &nodes {
         for (b, mass_b) in &nodes {
             for (c, mass_c) in &nodes {

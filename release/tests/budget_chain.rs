@@ -16,7 +16,7 @@ use identity_plan::identity_plan;
 use ledger::{DataSetEvent, JobState, Ledger, LedgerError, Stamp};
 use plan::Plan;
 use proto::model::{BudgetedAccount, OpenBranch, PrivacyBudget, SetShare};
-use proto::{Commitment, JobId, Nonce, RowRange, SweepId, TenantId};
+use proto::{BudgetShortfall, Commitment, JobId, Nonce, RowRange, SweepId, TenantId};
 use release::budget::{
     Odometer, Sweep, create_job, create_run, create_sweep, grant, open_branch, planned_event, set_share,
 };
@@ -194,6 +194,13 @@ impl Reading {
     }
 }
 
+/// What a refusal shows of a budget is all of it, of a rewind too, whose own job is charged.
+fn assert_sums_up(shortfall: &BudgetShortfall) {
+    let BudgetShortfall { budget, spent, reserved, left, .. } = shortfall;
+    let [budget, parts @ ..] = [budget, spent, reserved, left].map(|text| text.parse::<f64>().unwrap());
+    assert!((parts.iter().sum::<f64>() - budget).abs() < 3e-6, "{shortfall:?}");
+}
+
 #[test]
 fn no_order_of_requests_takes_more_than_the_budget() {
     let mut counts = [0u64; 3];
@@ -203,7 +210,10 @@ fn no_order_of_requests_takes_more_than_the_budget() {
         for step in 0..STEPS {
             match world.step() {
                 Ok(()) => counts[0] += 1,
-                Err(LedgerError::BudgetExceeded(_)) => counts[1] += 1,
+                Err(LedgerError::BudgetExceeded(shortfall)) => {
+                    counts[1] += 1;
+                    assert_sums_up(&shortfall);
+                }
                 Err(_) => counts[2] += 1,
             }
             if world.dice.below(10) == 0 {

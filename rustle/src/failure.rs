@@ -7,8 +7,24 @@ use ledger::LedgerError;
 use proto::ServiceError;
 use serde_json::{Map, Value, json};
 
-use crate::output::{BadUse, without_repeats};
 use crate::plain_words;
+
+/// Bad use of the command line, exit status 2. Every other error is a failure, exit status 1.
+#[derive(Debug)]
+pub struct BadUse(pub String);
+
+impl Display for BadUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadUse {}
+
+/// Returns an error in the arguments, as opposed to a failure.
+pub fn bad_use(message: impl Display) -> anyhow::Error {
+    BadUse(message.to_string()).into()
+}
 
 /// An error that has a kind, in words of the command line.
 #[derive(Debug)]
@@ -115,10 +131,23 @@ fn typed(error: &anyhow::Error) -> Option<Typed> {
     })
 }
 
+/// Returns the error with its causes. One that an earlier text quotes already is left out.
+pub fn without_repeats(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(cause.trim_end()) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::bad_use;
 
     fn refused() -> ServiceError {
         ServiceError::RowBeyondIterations { row: 60, iterations: 50 }

@@ -1,11 +1,25 @@
 //! Fields of a plan that come from flags.
 
-use clap::CommandFactory;
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use clap::Command;
 use plan::PlanError;
 use planner::PlannerError;
 
-use crate::args::Cli;
 use crate::output::bad_use;
+
+/// The long flags of all commands of `rustle plan`.
+static FLAGS: OnceLock<BTreeSet<String>> = OnceLock::new();
+
+/// Notes the flags of the command line, whose own module takes from this one.
+pub fn set_flags(root: &Command) {
+    FLAGS.get_or_init(|| {
+        let plan = root.find_subcommand("plan").into_iter();
+        let arguments = plan.flat_map(Command::get_subcommands).flat_map(Command::get_arguments);
+        arguments.filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
+    });
+}
 
 /// Names the flag of a field that is not allowed, since a command line has no plan file to look into. A field that no flag holds
 /// is named as the plan's.
@@ -44,12 +58,7 @@ fn named(field: &str) -> String {
 }
 
 fn is_flag(name: &str) -> bool {
-    let root = Cli::command();
-    let plan = root.find_subcommand("plan");
-    plan.into_iter()
-        .flat_map(clap::Command::get_subcommands)
-        .flat_map(clap::Command::get_arguments)
-        .any(|argument| argument.get_long() == Some(name))
+    FLAGS.get().is_some_and(|flags| flags.contains(name))
 }
 
 /// The same of what the planner refuses.
@@ -66,6 +75,12 @@ mod tests {
 
     #[test]
     fn only_flags_that_there_are_are_named() {
+        let flags = ["min-sep", "theta", "noise-multiplier", "batch-size"]
+            .map(|name| clap::Arg::new(name).long(name));
+        set_flags(
+            &Command::new("rustle")
+                .subcommand(Command::new("plan").subcommand(Command::new("from").args(flags))),
+        );
         for (field, expected) in [
             ("participation.min_sep", "--min-sep"),
             ("mechanism.theta[1]", "--theta"),

@@ -45,6 +45,7 @@ pub fn main() -> ExitCode {
         Err(error) => return refused::refused(&error, &arguments),
     };
     output::set_wide(cli.wide);
+    flag_of_field::set_flags(&root);
     failure::set_json(cli.format == Some(output::Word::Json));
     let done = output_of_inputs::refuse(&root, &matches).and_then(|()| cli.command.run(cli.format));
     match done {

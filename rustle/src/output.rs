@@ -11,6 +11,7 @@ use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
+pub use crate::failure::{BadUse, bad_use, without_repeats};
 use crate::{failure, figures, streams};
 
 /// Columns of a table, unless `--wide` is given.
@@ -97,23 +98,6 @@ impl TryFrom<Option<Word>> for Format {
     }
 }
 
-/// Bad use of the command line, exit status 2. Every other error is a failure, exit status 1.
-#[derive(Debug)]
-pub struct BadUse(pub String);
-
-impl Display for BadUse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadUse {}
-
-/// Returns an error in the arguments, as opposed to a failure.
-pub fn bad_use(message: impl Display) -> anyhow::Error {
-    BadUse(message.to_string()).into()
-}
-
 /// Prints the error on standard error. Returns the exit status: 2 for [`BadUse`], else 1. A reader that has seen enough,
 /// such as `head`, is no error: nothing is printed, and the status is 0. Every other error counts, with or without a reader.
 pub fn report(error: &anyhow::Error) -> ExitCode {
@@ -146,20 +130,6 @@ pub fn never_quiet(error: anyhow::Error, outcome: impl Display) -> anyhow::Error
 fn is_of_reader(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     streams::reader_left() && causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Returns the error with its causes. One that an earlier text quotes already is left out.
-pub fn without_repeats(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(cause.trim_end()) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
 }
 
 /// The output of a command: names and values, in the order of reading.

@@ -44,6 +44,5 @@ pub fn epsilon_at_least(
         let within = delta + off < 1.0;
         Ok(if within { all.epsilon_at_least(delta + off).min(most) } else { 0.0 })
     };
-    let (remove, add) = (at_least(remove)?, at_least(add)?);
-    Ok(of_sum.max(remove).max(add))
+    Ok(of_sum.max(at_least(remove)?).max(at_least(add)?))
 }

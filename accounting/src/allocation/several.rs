@@ -55,7 +55,8 @@ impl Statistic {
         let places = Places::of(&round, batches as f64, participations as f64);
         let mut without = places.spectrum(&round, 0.0);
         let with = places.spectrum(&round, round.shift);
-        let (joined, others) = (participations as u32, (batches - participations) as u32);
+        let joined = participations as u32;
+        let others = (batches - participations) as u32;
         let mut moved: Vec<_> = with
             .iter()
             .zip(&without)
@@ -63,7 +64,8 @@ impl Statistic {
             .collect();
         let rounding = rounding(&with, &without, batches as f64, places.length);
         without.iter_mut().for_each(|one| *one = one.powu(joined + others));
-        let (p, q) = (places.law(&mut moved), places.law(&mut without));
+        let p = places.law(&mut moved);
+        let q = places.law(&mut without);
         Ok(Self { remove: losses(&p, &q)?, add: losses(&q, &p)?, rounding })
     }
 }
@@ -94,7 +96,8 @@ impl Round {
         for node in -NODES..=NODES {
             let z = f64::from(node) * REACH / f64::from(NODES);
             let mass = (-0.5 * z * z).exp();
-            let (loss, moved) = (self.loss(z), self.loss(z + self.shift));
+            let loss = self.loss(z);
+            let moved = self.loss(z + self.shift);
             for (sum, term) in sums.iter_mut().zip([1.0, loss, loss * loss, moved]) {
                 *sum += mass * term;
             }
@@ -115,7 +118,8 @@ struct Places {
 
 impl Places {
     fn of(round: &Round, batches: f64, participations: f64) -> Self {
-        let (low, high) = (round.loss(-REACH), round.loss(REACH + round.shift));
+        let low = round.loss(-REACH);
+        let high = round.loss(REACH + round.shift);
         let (moved, deviation) = round.moments();
         let mut step = (deviation / RESOLUTION).max((high - low) / MOST_CELLS);
         let span = 2.0 * (DEVIATIONS * batches.sqrt() * deviation + participations * moved + high - low);
@@ -131,7 +135,8 @@ impl Places {
     /// Returns the transform of the law of one f(z + `moved`).
     fn spectrum(&self, round: &Round, moved: f64) -> Vec<Complex<f64>> {
         let forward = RealFftPlanner::new().plan_fft_forward(self.length);
-        let (mut masses, mut spectrum) = (forward.make_input_vec(), forward.make_output_vec());
+        let mut masses = forward.make_input_vec();
+        let mut spectrum = forward.make_output_vec();
         let mut from = f64::NEG_INFINITY;
         for place in 0..=self.count {
             let edge = self.low + (place + 1) as f64 * self.step;

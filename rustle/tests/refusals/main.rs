@@ -63,7 +63,9 @@ fn wrong_in(output: &Output, status: i32, parts: &[&str]) -> Option<String> {
     if !missing.is_empty() {
         wrong.push(format!("no {missing:?}"));
     }
-    let errors = error.lines().filter(|line| line.starts_with("error:")).count();
+    // An object in place of a line with --format json.
+    let begins = |line: &&str| line.starts_with("error:") || line.starts_with(r#"{"error":"#);
+    let errors = error.lines().filter(begins).count();
     if errors != 1 || error.contains("error: error") || error.contains("panicked") {
         wrong.push("not one error".to_owned());
     }

@@ -76,11 +76,13 @@ mod tests {
 
     #[test]
     fn gradients_pass_by_the_transpose() {
-        let (n, p) = (50, 24);
+        let n = 50;
+        let p = 24;
         let x: Vec<f64> = (0..n * p).map(|i| (i as f64).sin()).collect();
         let y: Vec<f64> = (0..n * p).map(|i| (i as f64 * 1.3).cos()).collect();
         let filter = ColumnFilter::new(p);
-        let (mut forward, mut back) = (x.clone(), y.clone());
+        let mut forward = x.clone();
+        let mut back = y.clone();
         filter.apply(&mut forward, p);
         filter.apply_transposed(&mut back, p);
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();

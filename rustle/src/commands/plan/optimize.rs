@@ -35,7 +35,7 @@ enum ColumnNorms {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  \
     rustle plan optimize --mechanism blt --iterations 2000 --min-sep 400 --max-participations 5 \
-    --epsilon 2 --delta 1e-6 --dimension 1000000 --batch-size 32 --out plan.toml")]
+    --noise-multiplier 4 --dimension 1000000 --batch-size 32 --out plan.toml")]
 pub struct OptimizeArgs {
     /// Mechanism to optimize
     #[arg(long, value_name = "MECHANISM", value_parser = mechanism_parser())]

@@ -154,7 +154,8 @@ fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     draft.write_all(bytes)?;
     let new = draft.as_file().metadata()?;
     if (new.uid(), new.gid()) != (there.uid(), there.gid()) {
-        let (uid, gid) = (Uid::from_raw(there.uid()), Gid::from_raw(there.gid()));
+        let uid = Uid::from_raw(there.uid());
+        let gid = Gid::from_raw(there.gid());
         fchown(draft.as_file(), Some(uid), Some(gid)).context("keep its owner; run this as its owner")?;
     }
     draft.as_file().set_permissions(there.permissions())?;
