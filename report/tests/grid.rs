@@ -179,7 +179,7 @@ fn a_statement_says_which_arithmetic_it_holds_in() {
 fn a_figure_out_of_reach_costs_no_other_one() {
     let participation = Participation { min_sep: 1, max_participations: 500 };
     let spec = PlanSpec { iterations: 500, participation, ..spec(Mechanism::Identity, 0.6) };
-    let plan = Plan::new(PlanSpec { grid: grid(-23, Rounding::Nearest, 1e-3), ..spec.clone() }).unwrap();
+    let plan = Plan::new(PlanSpec { grid: grid(-23, Rounding::Dithered, 1e-3), ..spec.clone() }).unwrap();
     let assumed = SamplingAssumption::CyclicPoisson {
         sampling_probability: 0.01,
         partition: Partition::Independent,

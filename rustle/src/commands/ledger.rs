@@ -64,7 +64,7 @@ pub enum LedgerCommand {
     /// tables. Of an archived job the archive is checked, and what came after it. Reads a ledger that nothing has open, or a
     /// copy, and writes nothing to it. Whether entries are missing at a chain's end shows by --head alone, with a head that was
     /// kept elsewhere.
-    #[command(after_help = "Example:\n  rustle ledger verify --file ledger-1.redb --head trial=9f86…")]
+    #[command(after_help = "Example:\n  rustle ledger verify --file ledger-1.redb")]
     Verify(VerifyArgs),
     /// Write the entries of a ledger's file as JSON lines, each with its event as the text that was hashed
     ///
