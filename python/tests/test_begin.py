@@ -284,7 +284,7 @@ def test_sums_that_are_not_finite_are_refused(tmp_path, value, checked):
         session = rustle.connect(f"inproc://{tmp_path}")
     sum = np.zeros(20, np.float32)
     sum[3] = value
-    with pytest.raises(errors.InvalidArgument, match="has norm (nan|inf)" if checked else "not finite"):
+    with pytest.raises(errors.InvalidArgument, match="not finite"):
         session.privatize_(sum, 0)
     assert session.next_step == 0
     session.close()
